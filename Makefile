@@ -1,0 +1,104 @@
+# Everything a reader or a contributor runs. `make demo` and `make test` work alone on a fresh clone: they make .venv first.
+# Needs Python 3.11 or newer; Go only for what compares with the real kube-scheduler.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The interpreter for .venv; by default the newest one found that can make a virtual environment.
+PYTHON ?=
+# What the demo runs.
+DEMO ?= simulate examples/demo --config examples/profiles/default.yaml --config examples/profiles/most-allocated.yaml
+# Further arguments of pytest, such as PYTEST_ARGS="tests/scheduler -x".
+PYTEST_ARGS ?=
+# Further arguments of the benchmark, conformance and differential drivers.
+ARGS ?=
+
+SHIPPED := scheduler autoscaling operator
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- environment --------------------------------------------------------------------------------------------------------------
+
+# The pinned packages, checked by hash. A new set of pins means a new environment.
+$(VENV)/.pins: constraints.txt
+	@python=; \
+	for name in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python); do \
+	  if "$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$name; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "make: $(if $(PYTHON),$(PYTHON) is not,nothing on PATH is) Python 3.11 or newer with the venv module; set PYTHON=/path/to/python3" >&2; exit 1; \
+	fi; \
+	echo "setting up $(VENV) with $$("$$python" --version)" >&2; \
+	"$$python" -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	@touch $@
+
+# Stowplan itself, editable: only its metadata and entry point are installed, nothing is fetched.
+$(VENV)/.installed: $(VENV)/.pins pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.installed ## the virtual environment .venv with pinned versions
+
+.PHONY: lock
+lock: ## write constraints.txt anew from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --quiet --output-file constraints.txt $(ARGS)
+	sed -i.old '1i # Written by "make lock" from pyproject.toml; used with pip install --require-hashes.' constraints.txt && rm constraints.txt.old
+
+# ---- the main job -------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: venv ## two scheduler profiles on the bundled cluster, side by side
+	@$(BIN)/stowplan $(DEMO)
+
+# ---- checks -------------------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: venv ## all tests, with coverage
+	@$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: venv ## ruff, mypy and the layer contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: format
+format: venv ## let ruff format and fix what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# ---- the real kube-scheduler ----------------------------------------------------------------------------------------------------
+
+.PHONY: oracle
+oracle: ## build the real kube-scheduler behind a JSON interface (needs Go)
+	@tests/conformance/build.sh
+
+.PHONY: conformance
+conformance: venv ## compare with the recorded answers: tag, scenarios, identical, different, unsupported
+	@$(BIN)/python tests/conformance/run.py $(ARGS)
+
+.PHONY: differential
+differential: venv ## compare with the real kube-scheduler on fresh random scenarios (needs Go)
+	@tests/conformance/build.sh oracle >/dev/null
+	@$(BIN)/python tests/conformance/differential.py $(ARGS)
+
+.PHONY: bench
+bench: venv ## the table of speeds, beside the real kube-scheduler where Go is present
+	@tests/conformance/build.sh bench >/dev/null || [ $$? -eq 3 ]
+	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+.PHONY: clean
+clean: ## remove the environment, caches and results
+	rm -rf $(VENV) dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find $(SHIPPED) tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,267 @@
+"""The rule memo: what rules found for nodes is kept, and only what changed is computed again.
+
+Three kinds of entries, all filled lazily:
+
+* `NodeVerdicts` and `NodeScores`, per (rule, key), for rules that read only the node. Valid until a node changes.
+* `NodeMask`, per set of such verdicts: which rows all of them let pass.
+* `RowBundle`, per set of (rule, key) of rules that read a node and its pods: the first rejecting rule of each row, and
+  the weighted sum of the scores that need no normalisation. Valid row by row until the row changes.
+
+With the memo switched off every cycle starts with new entries; decisions are the same (tests/scheduler/test_memo.py).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
+from stowplan_scheduler.cache.node_view import NodeView, Rows
+
+from .interface import FilterPlugin, ReasonIds, ScorePlugin, Scores
+
+Int32s = NDArray[np.int32]
+
+MAX_MEMO_BYTES = 64 << 20
+"""Bound of one profile's memo. A bundle takes 13 bytes per node: 1,000 pod shapes at 5,000 nodes."""
+
+REASON_BITS = 16
+"""A verdict is `slot << REASON_BITS | reason id`; 0 means that every rule lets the row pass."""
+
+
+class Entry(Protocol):
+    """Anything the memo holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+
+
+class NodeVerdicts:
+    """Reason ids of one NODE filter rule with one key, for every row."""
+
+    __slots__ = ("_layout", "_version", "all_pass", "codes", "plugin", "state")
+
+    def __init__(self, plugin: FilterPlugin, state: object) -> None:
+        """Nothing computed yet."""
+        self.plugin = plugin
+        self.state = state
+        self.codes: ReasonIds = np.zeros(0, np.int16)
+        self.all_pass = True
+        self._version = -1
+        self._layout = -1
+
+    def refresh(self, table: NodeTable) -> None:
+        """Compute the rows whose node changed since the last time."""
+        if self._version == table.node_version:
+            return
+        if self._layout != table.layout:
+            self.codes = self.plugin.filter(self.state, NodeView(table, slice(0, table.size)))
+        else:
+            rows = np.flatnonzero(table.node_stamp > self._version)
+            self.codes[rows] = self.plugin.filter(self.state, NodeView(table, rows))
+        self._version, self._layout = table.node_version, table.layout
+        self.all_pass = not self.codes.any()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return self.codes.nbytes
+
+
+class NodeScores:
+    """Raw scores of one NODE score rule with one key. `uniform` is the final score if all rows have the same raw one."""
+
+    __slots__ = ("_layout", "_version", "plugin", "raw", "state", "uniform")
+
+    def __init__(self, plugin: ScorePlugin, state: object) -> None:
+        """Nothing computed yet."""
+        self.plugin = plugin
+        self.state = state
+        self.raw: Scores = np.zeros(0, np.int64)
+        self.uniform: int | None = None
+        self._version = -1
+        self._layout = -1
+
+    def refresh(self, table: NodeTable) -> None:
+        """Compute the rows whose node changed since the last time."""
+        if self._version == table.node_version:
+            return
+        if self._layout != table.layout:
+            self.raw = self.plugin.score(self.state, NodeView(table, slice(0, table.size)))
+        else:
+            rows = np.flatnonzero(table.node_stamp > self._version)
+            self.raw[rows] = self.plugin.score(self.state, NodeView(table, rows))
+        self._version, self._layout = table.node_version, table.layout
+        self.uniform = None
+        if len(self.raw) and (self.raw == self.raw[0]).all():
+            self.uniform = int(self.plugin.normalize(self.state, self.raw[:1].copy(), None)[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return self.raw.nbytes
+
+
+class NodeMask:
+    """Which rows pass all of some NODE rules; `passing` is None if every row does."""
+
+    __slots__ = ("_version", "passing", "verdicts")
+
+    def __init__(self, verdicts: tuple[NodeVerdicts, ...]) -> None:
+        """Join the verdicts of these rules."""
+        self.verdicts = verdicts
+        self.passing: Bools | None = None
+        self._version = -1
+
+    def refresh(self, table: NodeTable) -> None:
+        """Follow the nodes' changes."""
+        if self._version == table.node_version:
+            return
+        passing: Bools | None = None
+        for verdict in self.verdicts:
+            verdict.refresh(table)
+            if not verdict.all_pass:
+                ok = verdict.codes == 0
+                passing = ok if passing is None else passing & ok
+        self.passing = passing
+        self._version = table.node_version
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return 0 if self.passing is None else self.passing.nbytes
+
+
+class RowBundle:
+    """ROW rules of one set of keys: `verdicts` (see REASON_BITS) and pre-summed weighted `scores` per row.
+
+    `filters` holds (slot, plugin, state): the slot is the place of the rule among all filter rules, plus one.
+    `scorers` holds (plugin, state, weight).
+    """
+
+    __slots__ = ("_layout", "_position", "_touched", "_valid", "filters", "scorers", "scores", "verdicts")
+
+    def __init__(
+        self,
+        filters: tuple[tuple[int, FilterPlugin, object], ...],
+        scorers: tuple[tuple[ScorePlugin, object, int], ...],
+    ) -> None:
+        """Nothing computed yet."""
+        self.filters = filters
+        self.scorers = scorers
+        self._layout = -1
+        self._position = 0
+        self._touched = False
+        self.verdicts: Int32s = np.zeros(0, np.int32)
+        self.scores: Int64s = np.zeros(0, np.int64)
+        self._valid: Bools = np.zeros(0, np.bool_)
+
+    def refresh(self, table: NodeTable) -> None:
+        """Mark the rows that changed since the last time."""
+        if self._layout == table.layout:
+            if self._position == table.rows.end:
+                return
+            stale = table.rows.since(self._position)
+            if stale is None:
+                self._valid[:] = False
+            elif self._touched:
+                self._valid[stale] = False
+        else:
+            self.verdicts = np.zeros(table.size, np.int32)
+            self.scores = np.zeros(table.size, np.int64)
+            self._valid = np.zeros(table.size, np.bool_)
+            self._layout = table.layout
+            self._touched = False
+        self._position = table.rows.end
+
+    def ensure(self, table: NodeTable, rows: Rows) -> None:
+        """Compute those of `rows` that are not valid; call `refresh` first."""
+        valid = self._valid[rows]
+        if valid.all():
+            return
+        missing: Rows
+        if not self._touched and isinstance(rows, slice):
+            missing = rows
+        elif isinstance(rows, slice):
+            missing = np.flatnonzero(~valid)
+            missing += rows.start
+        else:
+            missing = rows[~valid]
+        view = NodeView(table, missing)
+        self.verdicts[missing] = self.judge(view)
+        if self.scorers:
+            self.scores[missing] = self.sum_scores(view)
+        self._valid[missing] = True
+        self._touched = True
+
+    def judge(self, view: NodeView) -> Int32s:
+        """The verdict of each row of a view, hypothetical ones included."""
+        verdicts: Int32s | None = None
+        for slot, plugin, state in self.filters:
+            codes = plugin.filter(state, view)
+            if not codes.any():
+                continue
+            found = np.where(codes != 0, codes.astype(np.int32) | (slot << REASON_BITS), np.int32(0))
+            verdicts = found if verdicts is None else np.where(verdicts == 0, found, verdicts)
+        return np.zeros(view.size, np.int32) if verdicts is None else verdicts
+
+    def sum_scores(self, view: NodeView) -> Int64s:
+        """Weighted sum of the raw scores of each row of a view."""
+        total: Int64s | None = None
+        for plugin, state, weight in self.scorers:
+            raw = plugin.score(state, view)
+            if weight != 1:
+                raw = raw * weight
+            total = raw if total is None else total + raw
+        return np.zeros(view.size, np.int64) if total is None else total
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return self.verdicts.nbytes + self.scores.nbytes + self._valid.nbytes
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Memo:
+    """Entries by key, bounded in bytes; the longest unused go first."""
+
+    __slots__ = ("_entries", "_used", "enabled", "max_bytes")
+
+    def __init__(self, *, enabled: bool = True, max_bytes: int = MAX_MEMO_BYTES) -> None:
+        """An empty memo; switched off, it makes a new entry each time it is asked."""
+        self.enabled = enabled
+        self.max_bytes = max_bytes
+        self._entries: OrderedDict[Hashable, tuple[Entry, int]] = OrderedDict()
+        self._used = 0
+
+    def get(self, key: Hashable, make: Callable[[], E], size: int) -> E:
+        """The entry of that key; made on first use, `size` bytes are charged for it."""
+        if not self.enabled:
+            return make()
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+            return found[0]  # type: ignore[return-value]  # keys start with the kind of entry
+        entry = make()
+        self._entries[key] = (entry, size)
+        self._used += size
+        while self._used > self.max_bytes and len(self._entries) > 1:
+            _, (_, freed) = self._entries.popitem(last=False)
+            self._used -= freed
+        return entry
+
+    @property
+    def nbytes(self) -> int:
+        """Memory charged so far, in bytes."""
+        return self._used
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self._entries)

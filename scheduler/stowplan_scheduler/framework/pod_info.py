@@ -1,0 +1,248 @@
+"""PodInfo: a pod with everything the rules need, computed once per shape of pod.
+
+Pods of one template differ in their name only. What rules read (requests, affinity terms, ports, tolerations) is
+computed once per *shape*, the pod without its identity, and shared by all pods of that shape. Memo tables and
+counters are keyed by shapes, or by parts of them, too.
+
+PodInfo follows pkg/scheduler/framework/types.go of Kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from stowplan_scheduler.objects import Container, OwnerReference, Pod, PodAffinityTerm, Volume, controller_of
+from stowplan_scheduler.resources import (
+    Resource,
+    balanced_request,
+    fit_request,
+    node_requested,
+    non_zero_requested,
+    score_request,
+)
+from stowplan_scheduler.selectors import LabelQuery, SelectorError
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """A pod (anti-)affinity term, compiled. `weight` is 0 for required terms.
+
+    `namespace_query` is None where the term has no namespaceSelector. Upstream: framework.AffinityTerm.
+    """
+
+    topology_key: str
+    namespaces: frozenset[str]
+    query: LabelQuery
+    namespace_query: LabelQuery | None
+    weight: int = 0
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] | None) -> bool:
+        """Whether a pod with `labels` in `namespace` is meant (upstream AffinityTerm.Matches)."""
+        in_scope = namespace in self.namespaces or (
+            self.namespace_query is not None and self.namespace_query.matches(namespace_labels or {})
+        )
+        return in_scope and self.query.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port that a pod takes on its node; "0.0.0.0" stands for every address."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodShape:
+    """What pods that differ only in identity have in common. Compared and hashed by identity: shapes are interned."""
+
+    __slots__ = (
+        "__weakref__",
+        "affinity_error",
+        "balanced",
+        "fit",
+        "has_affinity",
+        "has_required_anti_affinity",
+        "host_ports",
+        "labels",
+        "namespace",
+        "node_requested",
+        "non_zero_cpu",
+        "non_zero_memory",
+        "number",
+        "owner",
+        "pod",
+        "preferred_affinity",
+        "preferred_anti_affinity",
+        "required_affinity",
+        "required_anti_affinity",
+        "score",
+    )
+
+    def __init__(self, pod: Pod, number: int) -> None:
+        """Derive everything from one pod of the shape; `number` is unique within an interner."""
+        self.pod = pod
+        self.number = number
+        self.namespace = pod.metadata.namespace
+        self.labels = pod.metadata.labels
+        self.owner: OwnerReference | None = controller_of(pod.metadata)
+        self.fit: Resource = fit_request(pod)
+        self.node_requested: Resource = node_requested(pod)
+        self.non_zero_cpu, self.non_zero_memory = non_zero_requested(pod)
+        self.score: Resource = score_request(pod)
+        self.balanced: Resource = balanced_request(pod)
+        self.host_ports: tuple[HostPort, ...] = _host_ports(pod)
+        self.affinity_error = ""
+        try:
+            self._compile_affinity(pod)
+        except SelectorError as failure:
+            self.affinity_error = str(failure)
+
+    def _compile_affinity(self, pod: Pod) -> None:
+        self.required_affinity: tuple[AffinityTerm, ...] = ()
+        self.required_anti_affinity: tuple[AffinityTerm, ...] = ()
+        self.preferred_affinity: tuple[AffinityTerm, ...] = ()
+        self.preferred_anti_affinity: tuple[AffinityTerm, ...] = ()
+        affinity = pod.spec.affinity
+        own = affinity.pod_affinity if affinity else None
+        anti = affinity.pod_anti_affinity if affinity else None
+        # Upstream counts a pod as "with affinity" if either block is present, even an empty one.
+        self.has_affinity = own is not None or anti is not None
+        self.has_required_anti_affinity = bool(anti and anti.required_during_scheduling_ignored_during_execution)
+        self.required_affinity = _required(own.required_during_scheduling_ignored_during_execution if own else (), pod)
+        self.required_anti_affinity = _required(
+            anti.required_during_scheduling_ignored_during_execution if anti else (), pod
+        )
+        self.preferred_affinity = tuple(
+            _compile(t.pod_affinity_term, pod, t.weight)
+            for t in (own.preferred_during_scheduling_ignored_during_execution if own else ())
+        )
+        self.preferred_anti_affinity = tuple(
+            _compile(t.pod_affinity_term, pod, t.weight)
+            for t in (anti.preferred_during_scheduling_ignored_during_execution if anti else ())
+        )
+
+class PodInfo:
+    """A pod and its shape. `key` is "namespace/name"; `uid` falls back to the key."""
+
+    __slots__ = ("key", "pod", "shape", "terminating", "uid")
+
+    def __init__(self, pod: Pod, shape: PodShape) -> None:
+        """Join a pod with its shape."""
+        self.pod = pod
+        self.shape = shape
+        meta = pod.metadata
+        self.key = f"{meta.namespace}/{meta.name}"
+        self.uid = meta.uid or self.key
+        self.terminating = meta.deletion_timestamp is not None
+
+    @property
+    def priority(self) -> int:
+        """spec.priority, 0 where it is absent."""
+        return self.pod.spec.priority or 0
+
+    def __repr__(self) -> str:
+        """For messages of failed checks."""
+        return f"PodInfo({self.key})"
+
+
+class PodInterner:
+    """Makes PodInfos whose equal shapes are one object. One interner per scheduler; shapes die with their last pod."""
+
+    __slots__ = ("_count", "_shapes")
+
+    def __init__(self) -> None:
+        """Start without any shape."""
+        self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._count = 0
+
+    def info(self, pod: Pod, *, with_node_name: bool = False) -> PodInfo:
+        """The PodInfo of `pod`.
+
+        A pod that waits has no spec.nodeName, and where a bound pod runs is no part of its shape. A caller that
+        evaluates a pod that names its node asks for `with_node_name`.
+        """
+        signature = shape_signature(pod)
+        if with_node_name:
+            signature += pod.spec.node_name.encode()
+        shape = self._shapes.get(signature)
+        if shape is None:
+            self._count += 1
+            shape = PodShape(pod, self._count)
+            self._shapes[signature] = shape
+        return PodInfo(pod, shape)
+
+
+def shape_signature(pod: Pod) -> bytes:
+    """Everything of a pod that a rule may read, as bytes; equal for pods that no rule can tell apart.
+
+    The volumes are left out unless one of them has a source that scheduling reads. spec.nodeName,
+    status.nominatedNodeName and the phase are no part of it: they belong to the pod, not to its shape.
+    """
+    spec, meta, status = pod.spec, pod.metadata, pod.status
+    owner = controller_of(meta) if meta.owner_references else None
+    return _encode(
+        (
+            meta.namespace,
+            meta.labels,
+            (owner.kind, owner.name, owner.api_version) if owner else None,
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.priority,
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            spec.host_users,
+            [v for v in spec.volumes if _is_relevant(v)] if spec.volumes else None,
+            spec.resource_claims,
+            status.container_statuses,
+            status.init_container_statuses,
+            status.allocated_resources,
+            status.resources,
+            [c.reason for c in status.conditions if c.type == "PodResizePending"] if status.conditions else None,
+        )
+    )
+
+
+def _is_relevant(volume: Volume) -> bool:
+    """Whether the volume has a source that scheduling reads; config maps, secrets and the like decode to none."""
+    return volume != Volume(name=volume.name)
+
+
+def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """Ports > 0 of containers and of sidecars (pkg/scheduler/util, GetHostPorts)."""
+    found: list[HostPort] = []
+    for container in (*pod.spec.containers, *filter(_is_sidecar, pod.spec.init_containers)):
+        found.extend(
+            HostPort(p.host_ip or "0.0.0.0", p.protocol or "TCP", p.host_port)  # noqa: S104 - a wildcard key, no socket
+            for p in container.ports
+            if p.host_port > 0
+        )
+    return tuple(found)
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _required(terms: tuple[PodAffinityTerm, ...], pod: Pod) -> tuple[AffinityTerm, ...]:
+    return tuple(_compile(term, pod, 0) for term in terms)
+
+
+def _compile(term: PodAffinityTerm, pod: Pod, weight: int) -> AffinityTerm:
+    """Namespaces default to the pod's own if the term has neither list nor selector (upstream newAffinityTerm)."""
+    names = frozenset(term.namespaces)
+    if not names and term.namespace_selector is None:
+        names = frozenset((pod.metadata.namespace,))
+    selector = None if term.namespace_selector is None else LabelQuery.of(term.namespace_selector)
+    return AffinityTerm(term.topology_key, names, LabelQuery.of(term.label_selector), selector, weight)

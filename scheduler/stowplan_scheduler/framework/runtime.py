@@ -1,0 +1,322 @@
+"""The runtime of one profile: its plugins at their extension points, and one scheduling decision with them.
+
+Follows pkg/scheduler/framework/runtime/framework.go and schedulePod in pkg/scheduler/schedule_one.go of Kubernetes
+v1.37.2. Extenders and opportunistic batching (inert with the default profile) are not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from stowplan_scheduler.cache.node_view import NodeView
+
+from .cycle_state import CycleState
+from .diagnosis import NO_NODES, Diagnosis, FitError, SchedulingError, verdict_status
+from .interface import (
+    BindPlugin,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from .memo import Memo
+from .plan import Plan, Planner
+from .scoring import total_scores
+from .search import Found, Nominations, RowArray, Search, nodes_to_find
+from .selection import HeapOrder, Rng, TieBreak, choose
+from .status import SUCCESS, Code, Status, unresolvable
+from .timing import Hooks, time_plugin
+
+if TYPE_CHECKING:
+    from stowplan_scheduler.preemption.executor import PreemptionExecutor
+
+    from .cluster import Cluster
+    from .pod_info import PodInfo
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where the pod goes, and how it came about."""
+
+    node_name: str
+    row: int
+    evaluated_nodes: int
+    feasible_nodes: int
+    ties: int
+    """How many nodes had the best total; 1 where nothing was scored."""
+    state: CycleState
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterOutcome:
+    """status of RunPreFilterPlugins; `node_names` None: all nodes; `plugins`: those that restricted the nodes."""
+
+    status: Status
+    node_names: frozenset[str] | None
+    plugins: frozenset[str]
+
+
+@runtime_checkable
+class Preempts(Protocol):
+    """A PostFilter plugin whose victims are deleted in the background."""
+
+    executor: PreemptionExecutor
+
+
+class NodesMissing(SchedulingError):
+    """There is no node at all (upstream ErrNoNodesAvailable)."""
+
+
+class Profile:
+    """The plugins of one profile, by extension point, and the numbers that go with them."""
+
+    def __init__(
+        self,
+        scheduler_name: str,
+        points: Mapping[str, Sequence[str]],
+        plugins: Mapping[str, Plugin],
+        weights: Mapping[str, int],
+        percentage: int,
+        *,
+        memo: Memo | None = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        """`points` maps a configuration's extension point names (preFilter, ...) to plugin names in order.
+
+        `percentage` is percentageOfNodesToScore, 0 for adaptive.
+        """
+        self.scheduler_name = scheduler_name
+        self.percentage = percentage
+        self.memo = Memo() if memo is None else memo
+        self._plugins = dict(plugins)
+        self._points = points
+        if hooks is not None:
+            for plugin in self._plugins.values():
+                time_plugin(plugin, hooks)
+        self.pre_enqueue = self._at("preEnqueue", PreEnqueuePlugin)
+        self.queue_sort = self._at("queueSort", QueueSortPlugin)[0]
+        self.pre_filters = self._at("preFilter", FilterPlugin)
+        self.filters = self._at("filter", FilterPlugin)
+        self.post_filters = self._at("postFilter", PostFilterPlugin)
+        self.preemption: PreemptionExecutor | None = next(
+            (plugin.executor for plugin in self.post_filters if isinstance(plugin, Preempts)), None
+        )
+        self.scores = tuple((plugin, weights[plugin.name]) for plugin in self._at("score", ScorePlugin))
+        self.reserve = self._at("reserve", ReservePlugin)
+        self.permit = self._at("permit", PermitPlugin)
+        self.pre_bind = self._at("preBind", PreBindPlugin)
+        self.bind = self._at("bind", BindPlugin)
+        self.post_bind = self._at("postBind", PostBindPlugin)
+        self._planner = Planner(self.pre_filters, self.filters, self.scores, self.memo)
+        self._reasons = [plugin.reasons.statuses for plugin in self.filters]
+        self._heap_order = HeapOrder()
+
+    def _at(self, point: str, kind: type[P]) -> tuple[P, ...]:
+        """Plugins of one point that have something of their own to do there."""
+        found = (self._plugins[name] for name in self._points.get(point, ()) if name in self._plugins)
+        return tuple(plugin for plugin in found if isinstance(plugin, kind))
+
+    @property
+    def plugins(self) -> Mapping[str, Plugin]:
+        """All plugins by name."""
+        return self._plugins
+
+    def plan(self, pod: PodInfo, cluster: Cluster) -> Plan:
+        """What this profile does for such a pod."""
+        return self._planner.plan(pod, cluster)
+
+    # ---- PreFilter ---------------------------------------------------------------------------
+
+    def run_pre_filter(self, pod: PodInfo, plan: Plan, state: CycleState, cluster: Cluster) -> PreFilterOutcome:
+        """All PreFilter plugins; fills `state.filters` for the rules that are asked in every cycle."""
+        if plan.simple and not plan.cluster_filters:
+            return _NOTHING_SAID
+        names: frozenset[str] | None = None
+        restricting: list[str] = []
+        rejected: Status | None = None
+        for step in plan.pre_filters:
+            plugin = step.plugin
+            result = step.result
+            if result is None:
+                result = plugin.pre_filter(pod, cluster)
+                if result.status.is_success:
+                    state.filters[plugin.name] = result.state
+            status = result.status
+            if status.is_skip:
+                continue
+            if not status.is_success:
+                if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    state.not_asked = _names_after(plan, plugin)
+                    return PreFilterOutcome(status.of(plugin.name), None, frozenset())
+                if status.code is Code.UNSCHEDULABLE:
+                    rejected = status.of(plugin.name)
+                    continue
+                raise SchedulingError(f'running PreFilter plugin "{plugin.name}": {status.message}')
+            if result.node_names is None:
+                continue
+            restricting.append(plugin.name)
+            names = result.node_names if names is None else names & result.node_names
+            if not names:
+                state.not_asked = _names_after(plan, plugin)
+                return PreFilterOutcome(_empty_set(restricting), names, frozenset(restricting))
+        return PreFilterOutcome(rejected or SUCCESS, names, frozenset(restricting))
+
+    # ---- one decision ------------------------------------------------------------------------
+
+    def search(
+        self, pod: PodInfo, state: CycleState, cluster: Cluster, nominations: Nominations
+    ) -> tuple[Search, PreFilterOutcome]:
+        """PreFilter, and a search that is ready to run."""
+        plan = self.plan(pod, cluster)
+        outcome = self.run_pre_filter(pod, plan, state, cluster)
+        return Search(pod, plan, state, cluster, nominations), outcome
+
+    def schedule(
+        self,
+        pod: PodInfo,
+        cluster: Cluster,
+        nominations: Nominations,
+        start: int,
+        tie_break: TieBreak,
+        rng: Rng,
+    ) -> tuple[Decision | FitFailure, int]:
+        """Decide for one pod; returns the decision and the next start index. Raises SchedulingError.
+
+        Upstream schedulePod with findNodesThatFitPod.
+        """
+        table = cluster.table
+        if not table.size:
+            raise NodesMissing(NO_NODES)
+        state = CycleState()
+        search, outcome = self.search(pod, state, cluster, nominations)
+        if not outcome.status.is_success:
+            return FitFailure(self._rejected(outcome, table.size), search, state), start
+        diagnosis = Diagnosis(node_count=table.size, unschedulable_plugins=outcome.plugins)
+        nominated = pod.pod.status.nominated_node_name
+        if nominated and self._nominated_fits(search, nominated, diagnosis):
+            row = table.row_of[nominated]
+            return Decision(nominated, row, 1, 1, 1, state), start
+        candidates = None
+        if outcome.node_names is not None:
+            rows = [table.row_of[name] for name in outcome.node_names if name in table.row_of]
+            candidates = np.array(sorted(rows), np.intp)
+            # Upstream prints the set of rejectors as it is by now: those of a failed nominated node are in it.
+            listed = " ".join(sorted(diagnosis.unschedulable_plugins))
+            diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
+        found = self._find(search, candidates, start)
+        self._diagnose(diagnosis, found)
+        start = (start + found.count + len(diagnosis.rows)) % table.size
+        if found.count == 0:
+            return FitFailure(diagnosis, search, state), start
+        return self._select(search, found, diagnosis, state, tie_break, rng), start
+
+    def _find(self, search: Search, candidates: RowArray | None, start: int) -> Found:
+        count = search.cluster.table.size if candidates is None else len(candidates)
+        want = nodes_to_find(count, self.percentage) if self.scores else 1
+        return search.find(candidates, start, want)
+
+    def _nominated_fits(self, search: Search, name: str, diagnosis: Diagnosis) -> bool:
+        """Try the nominated node alone; if it fails its status stays in the diagnosis."""
+        row = search.cluster.table.row_of.get(name)
+        if row is None:
+            return False
+        found = search.find(np.array([row], np.intp), 0, 1)
+        if found.count:
+            return True
+        self._diagnose(diagnosis, found)
+        return False
+
+    def _diagnose(self, diagnosis: Diagnosis, found: Found) -> None:
+        """Add failed nodes to the diagnosis; raises SchedulingError if a rule broke on a visited node."""
+        if not len(found.failed):
+            return
+        for verdict in np.unique(found.verdicts):
+            status = verdict_status(int(verdict), self._reasons)
+            if status.code is Code.ERROR:
+                raise SchedulingError(f'running "{status.plugin}" filter plugin: {status.message}')
+            diagnosis.statuses[int(verdict)] = status
+            if status.code is Code.PENDING:
+                diagnosis.pending_plugins |= {status.plugin}
+            else:
+                diagnosis.unschedulable_plugins |= {status.plugin}
+        if len(diagnosis.rows):
+            kept = ~np.isin(diagnosis.rows, found.failed)
+            diagnosis.rows = np.concatenate([diagnosis.rows[kept], found.failed])
+            diagnosis.verdicts = np.concatenate([diagnosis.verdicts[kept], found.verdicts])
+        else:
+            diagnosis.rows, diagnosis.verdicts = found.failed, found.verdicts
+
+    def _rejected(self, outcome: PreFilterOutcome, node_count: int) -> Diagnosis:
+        status = outcome.status
+        plugins = outcome.plugins | ({status.plugin} if status.plugin else frozenset())
+        return Diagnosis(
+            node_count=node_count,
+            absent=status,
+            pre_filter_message=status.message,
+            unschedulable_plugins=plugins,
+        )
+
+    def _select(
+        self,
+        search: Search,
+        found: Found,
+        diagnosis: Diagnosis,
+        state: CycleState,
+        tie_break: TieBreak,
+        rng: Rng,
+    ) -> Decision:
+        rows, table = found.rows, search.cluster.table
+        index, ties = 0, 1
+        if found.count > 1:
+            view = NodeView(table, rows)
+            totals = total_scores(search.plan, search.pod, search.cluster, view)
+            index, ties = choose(totals, found.shift, tie_break, self._heap_order, rng)
+        row = rows.start + index if isinstance(rows, slice) else int(rows[index])
+        name = table.infos[row].name
+        return Decision(name, row, found.count + len(diagnosis.rows), found.count, ties, state)
+
+    def status(self, verdict: int) -> Status:
+        """The Status behind a verdict; success for 0."""
+        return verdict_status(verdict, self._reasons) if verdict else SUCCESS
+
+
+@dataclass(frozen=True, slots=True)
+class FitFailure:
+    """The pod fits nowhere; PostFilter goes on from here."""
+
+    diagnosis: Diagnosis
+    search: Search
+    state: CycleState
+
+    def error(self) -> FitError:
+        """The error users see."""
+        return FitError(self.diagnosis)
+
+
+_NOTHING_SAID = PreFilterOutcome(SUCCESS, None, frozenset())
+
+
+def _names_after(plan: Plan, plugin: FilterPlugin) -> frozenset[str]:
+    names = [step.plugin.name for step in plan.pre_filters]
+    return frozenset(names[names.index(plugin.name) + 1 :])
+
+
+def _empty_set(plugins: Sequence[str]) -> Status:
+    if len(plugins) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously")
+
+
+__all__ = ["Decision", "FitFailure", "NodesMissing", "PreFilterOutcome", "Profile"]

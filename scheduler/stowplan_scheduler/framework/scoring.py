@@ -1,0 +1,118 @@
+"""The score pipeline: PreScore, Score, NormalizeScore and weights over the feasible nodes.
+
+Follows prioritizeNodes in pkg/scheduler/schedule_one.go and RunScorePlugins in pkg/scheduler/framework/runtime/framework.go
+of Kubernetes v1.37.2. Totals are built from what needs no work for this pod: rules that score every node alike are
+left out, pre-summed row scores are read off the memo; only the rest is computed and normalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stowplan_scheduler.cache.node_view import NodeView
+
+from .diagnosis import SchedulingError
+from .interface import MAX_NODE_SCORE, Scores
+from .memo import NodeScores
+from .status import Status
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .interface import ScorePlugin
+    from .plan import Plan
+    from .pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PluginScores:
+    """One plugin's scores over the feasible nodes, as `explain` and the conformance suite show them."""
+
+    plugin: str
+    weight: int
+    raw: Scores
+    normalized: Scores
+
+
+def total_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> Scores:
+    """The weighted sums, shape (view.size,), less what every node gets alike. Raises SchedulingError."""
+    if not plan.has_scores:
+        return np.ones(view.size, np.int64)
+    if plan.score_error is not None:
+        raise _pre_score_error(plan.score_error)
+    bundle, rows = plan.bundle, view.rows
+    bundle.ensure(cluster.table, rows)
+    totals: Scores = bundle.scores[rows]
+    owned = not isinstance(rows, slice)
+    for entry, weight in plan.node_scores:
+        entry.refresh(cluster.table)
+        if entry.uniform is not None:
+            # The same for every node: it changes no comparison.
+            continue
+        scores = _normalized(entry.plugin, entry.state, entry.raw[rows], view)
+        totals, owned = _add(totals, scores * weight, owned=owned)
+    for plugin, weight in plan.cluster_scores:
+        outcome = plugin.pre_score(pod, cluster, view)
+        if outcome.status.is_skip:
+            continue
+        if not outcome.status.is_success:
+            raise _pre_score_error(outcome.status.of(plugin.name))
+        scores = _normalized(plugin, outcome.state, plugin.score(outcome.state, view), view)
+        totals, owned = _add(totals, scores * weight, owned=owned)
+    return totals
+
+
+def _add(totals: Scores, more: Scores, *, owned: bool) -> tuple[Scores, bool]:
+    """Add in place where the totals are ours; the memo's arrays must not change."""
+    if owned:
+        totals += more
+        return totals, True
+    return totals + more, True
+
+
+def score_table(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> list[PluginScores]:
+    """Every plugin's raw and normalised scores, in no particular order of plugins. Raises SchedulingError."""
+    if plan.score_error is not None:
+        raise _pre_score_error(plan.score_error)
+    table: list[PluginScores] = []
+    for entry, weight in plan.node_scores:
+        entry.refresh(cluster.table)
+        raw = entry.raw[view.row_numbers()]
+        table.append(_shown(entry, weight, raw, view))
+    for plugin, state, weight in plan.bundle.scorers:
+        raw = plugin.score(state, view)
+        table.append(PluginScores(plugin.name, weight, raw, _normalized(plugin, state, raw.copy(), view)))
+    for plugin, weight in plan.cluster_scores:
+        outcome = plugin.pre_score(pod, cluster, view)
+        if outcome.status.is_skip:
+            continue
+        if not outcome.status.is_success:
+            raise _pre_score_error(outcome.status.of(plugin.name))
+        raw = plugin.score(outcome.state, view)
+        table.append(PluginScores(plugin.name, weight, raw, _normalized(plugin, outcome.state, raw.copy(), view)))
+    return table
+
+
+def _shown(entry: NodeScores, weight: int, raw: Scores, view: NodeView) -> PluginScores:
+    return PluginScores(entry.plugin.name, weight, raw, _normalized(entry.plugin, entry.state, raw.copy(), view))
+
+
+def _normalized(plugin: ScorePlugin, state: object, raw: Scores, view: NodeView) -> Scores:
+    scores = plugin.normalize(state, raw, view) if plugin.normalizes else raw
+    if len(scores):
+        _checked_value(plugin.name, int(scores.min()))
+        _checked_value(plugin.name, int(scores.max()))
+    return scores
+
+
+def _checked_value(plugin: str, score: int) -> int:
+    if not 0 <= score <= MAX_NODE_SCORE:
+        text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+        raise SchedulingError(text)
+    return score
+
+
+def _pre_score_error(status: Status) -> SchedulingError:
+    return SchedulingError(f'running PreScore plugin "{status.plugin}": {status.message}')

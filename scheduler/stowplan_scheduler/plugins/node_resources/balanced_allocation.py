@@ -1,0 +1,115 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod brings into balance.
+
+Follows pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go of Kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan_scheduler.framework.interface import (
+    MAX_NODE_SCORE,
+    Inputs,
+    PreScoreResult,
+    ScorePlugin,
+    Scores,
+)
+from stowplan_scheduler.framework.status import SKIP
+
+from .allocation import Scored, allocatable_and_used, scored_resources
+
+if TYPE_CHECKING:
+    from stowplan_scheduler.cache.node_table import Int64s
+    from stowplan_scheduler.cache.node_view import NodeView
+    from stowplan_scheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs
+    from stowplan_scheduler.framework.cluster import Cluster
+    from stowplan_scheduler.framework.cluster_event import EventRegistration
+    from stowplan_scheduler.framework.pod_info import PodInfo
+
+Floats = NDArray[np.float64]
+
+_HALF = MAX_NODE_SCORE // 2
+
+
+class NodeResourcesBalancedAllocation(ScorePlugin):
+    """50..100; 75 means that the balance stays as it is."""
+
+    name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+    score_inputs: ClassVar[Inputs] = Inputs.ROW
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
+        """`args` are validated and defaulted."""
+        super().__init__()
+        self._resources = tuple((r.name, r.weight) for r in args.resources)
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        """It rejects nobody."""
+        return ()
+
+    def score_key(self, pod: PodInfo) -> Hashable:
+        """The amounts of the configured resources."""
+        request = pod.shape.balanced
+        return tuple(request.get(name) for name, _ in self._resources)
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster, feasible: NodeView) -> PreScoreResult:
+        """Skip pods that request none of the resources: they would all go to the same node."""
+        request = pod.shape.balanced
+        if not any(request.get(name) for name, _ in self._resources):
+            return PreScoreResult(SKIP)
+        return PreScoreResult(state=scored_resources(self._resources, request))
+
+    def score(self, state: object, view: NodeView) -> Scores:
+        """How much the balance improves: 50 + (50 + S(with pod) - S(without)) // 2."""
+        resources = cast("Sequence[Scored]", state)
+        columns = [allocatable_and_used(view, r.name, true_requests=True) for r in resources]
+        after = _balance([(capacity, used + r.amount) for (capacity, used), r in zip(columns, resources, strict=True)])
+        before = _balance(columns)
+        return _HALF + (_HALF + after - before) // 2
+
+
+def _balance(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
+    """S = int((1 - standard deviation of the used fractions) * 100), over (capacity, requested) columns."""
+    if not columns:
+        return np.full(1, MAX_NODE_SCORE, np.int64)
+    if len(columns) == 2 and columns[0][0].all() and columns[1][0].all():  # noqa: PLR2004
+        first, second = (np.minimum(requested / capacity, 1.0) for capacity, requested in columns)
+        return ((1.0 - np.abs((first - second) / 2.0)) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return _balance_of_present(columns)
+
+
+def _balance_of_present(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
+    """The same where some node lacks a resource: only what a node has counts, term by term in upstream's order."""
+    size = len(columns[0][0])
+    count = np.zeros(size, np.int64)
+    total = np.zeros(size)
+    fractions: list[tuple[NDArray[np.bool_], Floats]] = []
+    for capacity, requested in columns:
+        has = capacity != 0
+        fraction = np.where(has, np.minimum(requested / np.where(has, capacity, 1), 1.0), 0.0)
+        total += fraction
+        count += has
+        fractions.append((has, fraction))
+    mean = total / np.maximum(count, 1)
+    squares = np.zeros(size)
+    for has, fraction in fractions:
+        squares += np.where(has, (fraction - mean) * (fraction - mean), 0.0)
+    deviation = np.sqrt(squares / np.maximum(count, 1))
+    deviation = np.where(count == 2, _half_distance(fractions), deviation)  # noqa: PLR2004
+    deviation = np.where(count < 2, 0.0, deviation)  # noqa: PLR2004
+    return ((1.0 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+
+
+def _half_distance(fractions: Sequence[tuple[NDArray[np.bool_], Floats]]) -> Floats:
+    """|first - second| / 2 of the two fractions of nodes that have exactly two; anything elsewhere."""
+    size = len(fractions[0][1])
+    first, second = np.zeros(size), np.zeros(size)
+    seen = np.zeros(size, np.int64)
+    for has, fraction in fractions:
+        first = np.where(has & (seen == 0), fraction, first)
+        second = np.where(has & (seen == 1), fraction, second)
+        seen += has
+    return np.abs((first - second) / 2.0)

@@ -1,0 +1,105 @@
+"""PodTopologySpread, soft constraints: prefer domains with fewer matching pods.
+
+Follows pkg/scheduler/framework/plugins/podtopologyspread/scoring.go of Kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stowplan_scheduler.cache.counters import TopologyCounter
+from stowplan_scheduler.cache.node_table import Bools
+from stowplan_scheduler.cache.node_view import NodeView
+from stowplan_scheduler.framework.cluster import Cluster
+from stowplan_scheduler.framework.interface import MAX_NODE_SCORE, Scores
+from stowplan_scheduler.framework.pod_info import PodInfo
+
+from .constraints import HOSTNAME, Constraint, spread_counter
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One constraint, its counter, and the weight of its key: the logarithm of the number of domains plus two."""
+
+    constraint: Constraint
+    counter: TopologyCounter
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreState:
+    """`ignored`: feasible nodes that lack a key and get 0, shape (feasible,); None if there are none."""
+
+    preferences: tuple[Preference, ...]
+    ignored: Bools | None
+
+
+def score_state(
+    pod: PodInfo, constraints: Sequence[Constraint], feasible: NodeView, cluster: Cluster, *, require_all: bool
+) -> ScoreState:
+    """Domains are those of the feasible nodes; pods are counted on all nodes.
+
+    Without `require_all` (system defaults) a node may lack a key; it then stands for one more domain.
+    """
+    keys = tuple(constraint.topology_key for constraint in constraints)
+    ignored: Bools | None = None
+    if require_all:
+        lacking = np.zeros(feasible.size, np.bool_)
+        for key in keys:
+            lacking |= feasible.labels(key) == 0
+        ignored = lacking if lacking.any() else None
+    scored = feasible.size - (0 if ignored is None else int(ignored.sum()))
+    preferences = []
+    for constraint in constraints:
+        on_host = constraint.topology_key == HOSTNAME
+        counter = spread_counter(pod, constraint, keys if require_all else (), cluster, all_nodes=on_host)
+        size = scored if on_host else _domains(feasible, constraint.topology_key, ignored)
+        preferences.append(Preference(constraint, counter, math.log(size + 2)))
+    return ScoreState(tuple(preferences), ignored)
+
+
+def _domains(view: NodeView, key: str, ignored: Bools | None) -> int:
+    codes = view.labels(key)
+    if ignored is not None:
+        codes = codes[~ignored]
+    seen = np.zeros(len(view.table.labels(key).interned.values), np.bool_)
+    seen[codes] = True
+    return int(np.count_nonzero(seen))
+
+
+def raw_scores(state: ScoreState, view: NodeView) -> Scores:
+    """Weighted counts plus maxSkew - 1 per constraint, added up in the constraints' order and rounded."""
+    total = np.zeros(view.size)
+    for preference in state.preferences:
+        constraint, counter = preference.constraint, preference.counter
+        if constraint.topology_key == HOSTNAME:
+            # Counted on the node itself: two nodes may carry the same host name.
+            counts = counter.channels[HOSTNAME].per_row[view.rows]
+        else:
+            counts = counter.at(constraint.topology_key, view.rows)
+        part = counts * preference.weight + float(constraint.max_skew - 1)
+        codes = view.labels(constraint.topology_key)
+        total += part if codes.all() else np.where(codes != 0, part, 0.0)
+    whole = np.floor(total)
+    # math.Round: half away from zero; all values are non-negative.
+    scores = (whole + (total - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
+    if state.ignored is not None:
+        scores[state.ignored] = 0
+    return scores
+
+
+def normalized(state: ScoreState, scores: Scores) -> Scores:
+    """100 for the emptiest; ignored nodes get 0 and do not count."""
+    kept = scores if state.ignored is None else scores[~state.ignored]
+    largest = max(0, int(kept.max())) if len(kept) else 0
+    if largest == 0:
+        result = np.full(len(scores), MAX_NODE_SCORE, np.int64)
+    else:
+        result = MAX_NODE_SCORE * (largest + int(kept.min()) - scores) // largest
+    if state.ignored is not None:
+        result[state.ignored] = 0
+    return result

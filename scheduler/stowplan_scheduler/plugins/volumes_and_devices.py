@@ -1,0 +1,236 @@
+"""The plugins for volumes and devices, as far as they are decided: what they do for pods that use neither.
+
+VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone and DynamicResources have nothing to do for most pods,
+but two of them still take part in scoring. A pod that does use persistent volumes, in-tree disks, resource claims or an
+extended resource served by a device class is refused before any node is looked at, with a reason that says so: no
+answer is better than a guess. Which pods a plugin is concerned with is upstream's rule in each case.
+
+Follows plugins/{volumerestrictions,nodevolumelimits,volumebinding,volumezone,dynamicresources} of Kubernetes v1.37.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from typing import Final
+
+import numpy as np
+
+from stowplan_scheduler.cache.node_view import NodeView
+from stowplan_scheduler.framework.cluster import Cluster
+from stowplan_scheduler.framework.cluster_event import Action, ClusterEvent, EventRegistration, Resource
+from stowplan_scheduler.framework.cycle_state import CycleState
+from stowplan_scheduler.framework.interface import (
+    FilterPlugin,
+    Inputs,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterResult,
+    PreScoreResult,
+    ReasonIds,
+    ReservePlugin,
+    ScorePlugin,
+    Scores,
+    default_normalize,
+)
+from stowplan_scheduler.framework.diagnosis import Diagnosis
+from stowplan_scheduler.framework.pod_info import PodInfo
+from stowplan_scheduler.framework.search import Search
+from stowplan_scheduler.framework.selection import Rng
+from stowplan_scheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable, unschedulable
+from stowplan_scheduler.objects import DeviceClass, Pod, Volume
+from stowplan_scheduler.resources import fit_request
+
+from .device_classes import requests_served
+
+VOLUMES: Final = "volumes"
+RESOURCE_CLAIMS: Final = "resource claims"
+DEVICE_CLASS_RESOURCE: Final = "extended resource served by a device class"
+
+
+def unsupported_feature(pod: Pod, device_classes: Collection[DeviceClass] = ()) -> str | None:
+    """What the pod uses that Stowplan does not decide: VOLUMES, RESOURCE_CLAIMS, DEVICE_CLASS_RESOURCE or None.
+
+    Config maps, secrets, empty directories, image volumes and inline CSI volumes matter to no scheduling rule.
+    """
+    if any(_has_claim(v) or _has_disk(v) or _is_migratable(v) for v in pod.spec.volumes):
+        return VOLUMES
+    if pod.spec.resource_claims:
+        return RESOURCE_CLAIMS
+    # Where a node's allocatable amount is 0, upstream looks for free devices. Their slices are not known here, and a
+    # node that joins later may have 0, so the pod is left out as a whole.
+    if device_classes and requests_served(fit_request(pod).scalar, device_classes):
+        return DEVICE_CLASS_RESOURCE
+    return None
+
+
+def _refusal(feature: str) -> Status:
+    return unresolvable(f"the pod uses {feature}, which Stowplan does not decide yet")
+
+
+def _has_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
+def _has_disk(volume: Volume) -> bool:
+    """A disk that several pods of a node may fight about (volumerestrictions, needsRestrictionsCheck)."""
+    return (
+        volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
+    )
+
+
+def _is_migratable(volume: Volume) -> bool:
+    """An in-tree volume that CSI drivers have taken over (csi-translation-lib, IsInlineMigratable)."""
+    return (
+        volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.cinder is not None
+        or volume.azure_disk is not None
+        or volume.azure_file is not None
+        or volume.vsphere_volume is not None
+        or volume.portworx_volume is not None
+    )
+
+
+class _VolumeRule(FilterPlugin):
+    """PreFilter that skips pods without volumes of its concern and refuses the others."""
+
+    filter_inputs = Inputs.NODE
+
+    @staticmethod
+    def concerns(volume: Volume) -> bool:
+        """Whether the plugin has to do with such a volume."""
+        return volume.persistent_volume_claim is not None
+
+    def filter_key(self, pod: PodInfo) -> bool:
+        return any(map(self.concerns, pod.pod.spec.volumes))
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
+        return PreFilterResult(_refusal(VOLUMES) if self.filter_key(pod) else SKIP)
+
+    def filter(self, state: object, view: NodeView) -> ReasonIds:
+        return np.zeros(view.size, np.int16)
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        """Volumes of a pod never change, so no event can help."""
+        return ()
+
+
+class VolumeRestrictions(_VolumeRule):
+    """Disks that exclude each other, and claims for one pod only."""
+
+    name = "VolumeRestrictions"
+
+    @staticmethod
+    def concerns(volume: Volume) -> bool:
+        return volume.persistent_volume_claim is not None or _has_disk(volume)
+
+
+class NodeVolumeLimits(_VolumeRule):
+    """How many volumes of a driver a node takes."""
+
+    name = "NodeVolumeLimits"
+
+    @staticmethod
+    def concerns(volume: Volume) -> bool:
+        return _has_claim(volume) or _is_migratable(volume)
+
+
+class VolumeZone(_VolumeRule):
+    """Bound volumes and the zones of nodes."""
+
+    name = "VolumeZone"
+
+
+class VolumeBinding(_VolumeRule, ScorePlugin, ReservePlugin, PreBindPlugin):
+    """Claims and the volumes for them. Since v1.37 it takes part in scoring for every pod: without claims with 0."""
+
+    name = "VolumeBinding"
+    score_inputs = Inputs.NODE
+
+    @staticmethod
+    def concerns(volume: Volume) -> bool:
+        return _has_claim(volume)
+
+    def score_key(self, pod: PodInfo) -> Hashable:
+        return None
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster, feasible: NodeView) -> PreScoreResult:
+        """Never Skip, unlike up to v1.36: with storage capacity scoring the plugin always takes part."""
+        return PreScoreResult()
+
+    def score(self, state: object, view: NodeView) -> Scores:
+        return np.zeros(view.size, np.int64)
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Nothing was reserved: only pods without claims come this far."""
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        return SKIP
+
+
+class DynamicResources(
+    FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePlugin, ReservePlugin, PreBindPlugin
+):
+    """Devices. Scores every node 0 for pods without claims, as upstream does."""
+
+    name = "DynamicResources"
+    # Device classes come and go, and with them which pods are refused.
+    filter_inputs = Inputs.CLUSTER
+    score_inputs = Inputs.NODE
+    normalizes = True
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Lets pods with claims into the queue, so that they get the refusal below and not a wait for its own sake."""
+        return SUCCESS
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
+        if pod.pod.spec.resource_claims:
+            return PreFilterResult(_refusal(RESOURCE_CLAIMS))
+        classes = cluster.stores.device_classes
+        if classes and requests_served(pod.shape.fit.scalar, classes.values()):
+            return PreFilterResult(_refusal(f"an {DEVICE_CLASS_RESOURCE}"))
+        return PreFilterResult(SKIP)
+
+    def filter(self, state: object, view: NodeView) -> ReasonIds:
+        return np.zeros(view.size, np.int16)
+
+    def post_filter(self, pod: PodInfo, search: Search, diagnosis: Diagnosis, rng: Rng) -> PostFilterResult:
+        """Nothing to deallocate: a rejection without a reason, so that preemption runs.
+
+        Where an earlier PreFilter ended the loop, upstream misses the state that its own PreFilter would have written and
+        fails; preemption then does not run.
+        """
+        if self.name in search.state.not_asked:
+            return PostFilterResult(error("not found"))
+        return PostFilterResult(unschedulable())
+
+    def score_key(self, pod: PodInfo) -> Hashable:
+        return None
+
+    def score(self, state: object, view: NodeView) -> Scores:
+        return np.zeros(view.size, np.int64)
+
+    def normalize(self, state: object, scores: Scores, view: NodeView | None) -> Scores:
+        return default_normalize(scores, reverse=False)
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Nothing was reserved: only pods without claims come this far."""
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        return SKIP
+
+    def events(self) -> tuple[EventRegistration, ...]:
+        """A refused pod gets another answer only if a class stops serving its resource."""
+        changed = ClusterEvent(Resource.DEVICE_CLASS, Action.DELETE | Action.UPDATE)
+        return (EventRegistration(changed),)

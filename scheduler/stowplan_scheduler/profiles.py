@@ -1,0 +1,60 @@
+"""Profiles from a configuration: plugins are made with their args and put at their extension points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from stowplan_scheduler.config import KubeSchedulerConfiguration, PluginTraits, effective_profiles
+from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
+from stowplan_scheduler.framework.interface import Plugin
+from stowplan_scheduler.framework.memo import Memo
+from stowplan_scheduler.framework.runtime import Profile
+from stowplan_scheduler.plugins.registry import IN_TREE, extension_points
+
+if TYPE_CHECKING:
+    from stowplan_scheduler.framework.timing import Hooks
+
+
+def plugin_traits(third_party: Mapping[str, PluginFactory]) -> Mapping[str, PluginTraits]:
+    """What a configuration needs to know about third-party plugins. Factories that are no classes offer every point."""
+    traits = {}
+    for name, factory in third_party.items():
+        if isinstance(factory, type) and issubclass(factory, Plugin):
+            traits[name] = PluginTraits.of(*sorted(extension_points(factory)))
+        else:
+            message = f"plugin {name} must be registered as a subclass of Plugin"
+            raise TypeError(message)
+    return traits
+
+
+def build_profiles(
+    config: KubeSchedulerConfiguration,
+    handle: PluginHandle,
+    *,
+    third_party: Mapping[str, PluginFactory] | None = None,
+    make_memo: Callable[[], Memo] = Memo,
+    hooks: Hooks | None = None,
+) -> dict[str, Profile]:
+    """The running profiles by scheduler name, in the configuration's order. Raises ConfigurationError."""
+    third_party = third_party or {}
+    profiles: dict[str, Profile] = {}
+    for effective in effective_profiles(config, plugin_traits(third_party)):
+        names = dict.fromkeys(name for listed in effective.points.values() for name in listed)
+        plugins: dict[str, Plugin] = {}
+        for name in names:
+            factory = IN_TREE.get(name) or third_party[name]
+            plugins[name] = factory(effective.args.get(name), handle)
+        percentage = effective.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = config.percentage_of_nodes_to_score or 0
+        profiles[effective.scheduler_name] = Profile(
+            effective.scheduler_name,
+            effective.points,
+            plugins,
+            effective.score_weights,
+            percentage,
+            memo=make_memo(),
+            hooks=hooks,
+        )
+    return profiles

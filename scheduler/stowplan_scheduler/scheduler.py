@@ -1,0 +1,378 @@
+"""The scheduler as a state machine: events in, effects out. No clock, no threads, no I/O.
+
+    scheduler = Scheduler(config, rng)
+    effects = scheduler.receive(ObjectAdded(node), now)
+    effects = scheduler.run_cycle(now)          # at most one pod
+    effects = scheduler.receive(EffectDone(effect.id), now)
+
+The live worker and the simulator are two interpreters of the same effects. Every call carries `now`, in nanoseconds of the
+caller's clock; the same calls give the same effects.
+
+Event handling follows pkg/scheduler/eventhandlers.go of Kubernetes v1.37.2, one attempt is in attempt.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from stowplan_scheduler.cache.cache import Cache
+from stowplan_scheduler.cache.errors import CacheError
+from stowplan_scheduler.effects import Effect, Observe, SetTimer
+from stowplan_scheduler.events import (
+    EffectDone,
+    Event,
+    ObjectAdded,
+    ObjectDeleted,
+    ObjectUpdated,
+    PermitDecided,
+    TimerFired,
+)
+from stowplan_scheduler.framework.cluster import Cluster, Stores
+from stowplan_scheduler.framework.cluster_event import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    Action,
+    ClusterEvent,
+    Resource,
+)
+from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
+from stowplan_scheduler.framework.memo import MAX_MEMO_BYTES, Memo
+from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
+from stowplan_scheduler.framework.runtime import Profile
+from stowplan_scheduler.framework.selection import Rng, TieBreak
+from stowplan_scheduler.objects import DeviceClass, Namespace, Node, Pod
+from stowplan_scheduler.profiles import build_profiles
+from stowplan_scheduler.queue import (
+    SECOND,
+    HintMap,
+    PreEnqueueGates,
+    QueuedPodInfo,
+    SchedulingQueue,
+    node_update_events,
+    pod_update_events,
+)
+
+from .attempt import Attempts
+
+if TYPE_CHECKING:
+    from stowplan_scheduler.config import KubeSchedulerConfiguration
+    from stowplan_scheduler.framework.timing import Hooks
+
+_DEVICE_CLASS_ADD = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD)
+_DEVICE_CLASS_UPDATE = ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE)
+
+
+class Scheduler:
+    """All profiles of one configuration over one cluster."""
+
+    def __init__(
+        self,
+        config: KubeSchedulerConfiguration,
+        rng: Rng,
+        *,
+        start: int = 0,
+        tie_break: TieBreak = TieBreak.HEAP,
+        third_party: Mapping[str, PluginFactory] | None = None,
+        memo: bool = True,
+        max_memo_bytes: int = MAX_MEMO_BYTES,
+        hooks: Hooks | None = None,
+    ) -> None:
+        """An empty cluster. `start`: when the queue's 30-second flush begins. Raises ConfigurationError.
+
+        `memo=False` computes everything anew in each cycle; decisions are the same.
+        """
+        self.rng = rng
+        self.tie_break = tie_break
+        self.stores = Stores()
+        self.cluster = Cluster(self.stores)
+        self.cache = Cache()
+        self.interner = PodInterner()
+        self._pods: dict[str, PodInfo] = {}
+        self._uid_of: dict[str, str] = {}
+        handle = PluginHandle(self.stores)
+        self.profiles: Mapping[str, Profile] = build_profiles(
+            config,
+            handle,
+            third_party=third_party,
+            make_memo=lambda: Memo(enabled=memo, max_bytes=max_memo_bytes),
+            hooks=hooks,
+        )
+        for profile in self.profiles.values():
+            if profile.preemption is not None:
+                profile.preemption.pod_lister = self.pod_of_key
+        self.queue = SchedulingQueue(
+            {name: _hint_map(profile) for name, profile in self.profiles.items()},
+            PreEnqueueGates({name: profile.pre_enqueue for name, profile in self.profiles.items()}),
+            _sort_key(next(iter(self.profiles.values()))),
+            initial_backoff_ns=config.pod_initial_backoff_seconds * SECOND,
+            max_backoff_ns=config.pod_max_backoff_seconds * SECOND,
+            lister=self.pod_of_uid,
+            start_ns=start,
+        )
+        self._effects: list[Effect] = []
+        self._next_id = 0
+        self._timer: int | None = None
+        self.attempts = Attempts(self)
+
+    # ---- the two doors -----------------------------------------------------------------------
+
+    def receive(self, event: Event, now: int) -> list[Effect]:
+        """Take an event; returns what is to be done about it."""
+        match event:
+            case ObjectAdded(Pod() as pod) | ObjectUpdated(Pod() as pod):
+                self._pod_set(pod, now)
+            case ObjectDeleted(Pod() as pod):
+                self._pod_gone(pod, now)
+            case EffectDone():
+                self.attempts.effect_done(event.effect_id, event.outcome, now)
+            case ObjectAdded(Node() as node) | ObjectUpdated(Node() as node):
+                self._node_set(node, now)
+            case ObjectDeleted(Node() as node):
+                self._node_gone(node, now)
+            case TimerFired():
+                self._timer = None
+                self.queue.run_timers(now)
+                self.attempts.run_timers(now)
+            case PermitDecided():
+                self.attempts.permit_decided(event.uid, event.plugin, event.reason, now)
+            case ObjectAdded(other) | ObjectUpdated(other):
+                self._other_set(other, now)
+            case ObjectDeleted(other):
+                self._other_gone(other)
+        return self._taken(now)
+
+    def run_cycle(self, now: int) -> list[Effect]:
+        """Try the next pod, if there is one; returns what is to be done."""
+        pod = self.queue.pop(now)
+        if pod is None:
+            return []
+        self.attempts.attempt(pod, now)
+        return self._taken(now)
+
+    def has_work(self) -> bool:
+        """Whether `run_cycle` would try a pod."""
+        return self.queue.has_poppable()
+
+    def next_timer(self, now: int) -> int | None:
+        """When TimerFired is due next; None if nothing waits for time to pass."""
+        due = [t for t in (self.queue.next_timer(now), self.attempts.next_timer()) if t is not None]
+        return min(due, default=None)
+
+    def emit(self, effect: Effect) -> None:
+        """Have an effect carried out."""
+        self._effects.append(effect)
+
+    def next_id(self) -> int:
+        """A new effect id."""
+        self._next_id += 1
+        return self._next_id
+
+    def observe(self, metric: str, value: float, **labels: str) -> None:
+        """A metric sample."""
+        self._effects.append(Observe(id=self.next_id(), metric=metric, value=value, labels=tuple(labels.items())))
+
+    def _taken(self, now: int) -> list[Effect]:
+        timer = self.next_timer(now)
+        if timer is not None and (self._timer is None or timer < self._timer):
+            self._timer = timer
+            self._effects.append(SetTimer(id=self.next_id(), at=timer))
+        effects = self._effects
+        self._effects = []
+        return effects
+
+    # ---- look-ups ----------------------------------------------------------------------------
+
+    def pod_of_uid(self, uid: str) -> Pod | None:
+        """The newest object of a pod."""
+        info = self._pods.get(uid)
+        return None if info is None else info.pod
+
+    def pod_of_key(self, key: str) -> Pod | None:
+        """The newest object of the pod with this namespace/name."""
+        uid = self._uid_of.get(key)
+        return None if uid is None else self.pod_of_uid(uid)
+
+    def info_of_key(self, key: str) -> PodInfo | None:
+        """The newest PodInfo of the pod with this namespace/name."""
+        uid = self._uid_of.get(key)
+        return None if uid is None else self._pods.get(uid)
+
+    def nominated_nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that pods are nominated to."""
+        return self.queue.nominated_nodes() if self.queue.has_nominated_pods() else ()
+
+    def nominated_pods_for_node(self, node: str) -> tuple[PodInfo, ...]:
+        """The pods nominated to a node, in order of nomination."""
+        return self.queue.nominated_pods_for_node(node)
+
+    def update_snapshot(self) -> None:
+        """Bring snapshot and node table up to date. Raises CacheError after a repair; the next call is fine."""
+        cluster = self.cluster
+        try:
+            delta = self.cache.update_snapshot(cluster.snapshot)
+        except CacheError as failure:
+            repaired = getattr(failure, "delta", None)
+            if repaired is not None:
+                cluster.table.apply(cluster.snapshot, repaired)
+            raise
+        if delta.relaid or delta.changes:
+            cluster.table.apply(cluster.snapshot, delta)
+
+    # ---- pods --------------------------------------------------------------------------------
+
+    def _pod_set(self, pod: Pod, now: int) -> None:
+        """A pod was added or changed; finished pods count as gone."""
+        if pod.is_terminal:
+            self._pod_gone(pod, now)
+            return
+        key = pod.key
+        old = self.info_of_key(key)
+        new = self.interner.info(pod)
+        if old is not None and old.uid != new.uid:
+            self._pod_gone(old.pod, now)
+            old = None
+        self._pods[new.uid] = new
+        self._uid_of[key] = new.uid
+        if old is None:
+            if pod.spec.node_name:
+                self._assigned_added(new, now)
+            elif pod.spec.scheduler_name in self.profiles:
+                self.queue.add(new, now)
+        elif old.pod.spec.node_name:
+            self._assigned_updated(old.pod, new, now)
+        elif pod.spec.node_name:
+            self._assigned_added(new, now)
+            self.queue.delete(old.pod, now)
+        elif old.pod.spec.scheduler_name in self.profiles:
+            self._pending_updated(old.pod, new, now)
+
+    def _pod_gone(self, pod: Pod, now: int) -> None:
+        key = pod.key
+        old = self.info_of_key(key)
+        if old is None:
+            return
+        self._pods.pop(old.uid, None)
+        self._uid_of.pop(key, None)
+        last = old.pod
+        if last.spec.node_name:
+            self.cache.remove_pod(old)
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, last, None, now)
+            return
+        if last.spec.scheduler_name not in self.profiles:
+            return
+        self.queue.delete(last, now)
+        if self.cache.is_assumed_pod(old):
+            self._assumed_deleted(old, now)
+        elif last.status.nominated_node_name:
+            self.queue.move_all_to_active_or_backoff(
+                ASSIGNED_POD_DELETE, last, None, now, _at_most(last.priority)
+            )
+
+    def _assigned_added(self, info: PodInfo, now: int) -> None:
+        self.cache.add_pod(info)
+        self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, info.pod, now)
+
+    def _assigned_updated(self, old: Pod, new: PodInfo, now: int) -> None:
+        self.cache.update_pod(new)
+        for event in pod_update_events(old, new.pod, Resource.ASSIGNED_POD):
+            self.queue.move_all_to_active_or_backoff(event, old, new.pod, now)
+
+    def _pending_updated(self, old: Pod, new: PodInfo, now: int) -> None:
+        version = new.pod.metadata.resource_version
+        if version and version == old.metadata.resource_version:
+            return
+        if self.cache.is_assumed_pod(new):
+            if new.terminating and old.metadata.deletion_timestamp is None:
+                self._assumed_deleted(new, now)
+            return
+        self.queue.update(old, new, now)
+        nominated = old.status.nominated_node_name
+        if nominated and nominated != new.pod.status.nominated_node_name:
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
+
+    def _assumed_deleted(self, info: PodInfo, now: int) -> None:
+        """A pod is deleted between assume and the confirmation of its binding."""
+        assumed = self.cache.get_pod(info)
+        if assumed is None:
+            return
+        if not self.attempts.reject_waiting(info.uid, "", "removed", now):
+            self.cache.forget_pod(assumed)
+        self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, assumed.pod, None, now)
+
+    # ---- nodes and the rest ------------------------------------------------------------------
+
+    def _node_set(self, node: Node, now: int) -> None:
+        name = node.metadata.name
+        held = self.cache.get_node(name)
+        old = None if held is None else held.node
+        if old is None:
+            self.cache.add_node(node)
+            self.queue.move_all_to_active_or_backoff(NODE_ADD, None, node, now)
+            return
+        self.cache.update_node(node)
+        for event in node_update_events(old, node):
+            self.queue.move_all_to_active_or_backoff(event, old, node, now)
+
+    def _node_gone(self, node: Node, now: int) -> None:
+        held = self.cache.get_node(node.metadata.name)
+        if held is None or held.node is None:
+            return
+        self.queue.move_all_to_active_or_backoff(NODE_DELETE, held.node, None, now)
+        self.cache.remove_node(held.node)
+
+    def _other_set(self, other: object, now: int) -> None:
+        store = self._store_of(other)
+        if store is None:
+            return
+        key = _store_key(other)
+        old = store.get(key)
+        store[key] = other
+        self._stores_changed(other)
+        if isinstance(other, DeviceClass):
+            event = _DEVICE_CLASS_ADD if old is None else _DEVICE_CLASS_UPDATE
+            self.queue.move_all_to_active_or_backoff(event, old, other, now)
+
+    def _other_gone(self, other: object) -> None:
+        store = self._store_of(other)
+        if store is not None and store.pop(_store_key(other), None) is not None:
+            self._stores_changed(other)
+
+    def _stores_changed(self, other: object) -> None:
+        self.stores.version += 1
+        if isinstance(other, Namespace):
+            self.stores.namespace_version += 1
+
+    def _store_of(self, other: object) -> dict[str, object] | None:
+        return getattr(self.stores, _STORE_NAMES.get(type(other).__name__, ""), None)
+
+
+_STORE_NAMES = {
+    "Namespace": "namespaces",
+    "Service": "services",
+    "ReplicationController": "replication_controllers",
+    "ReplicaSet": "replica_sets",
+    "StatefulSet": "stateful_sets",
+    "PodDisruptionBudget": "pod_disruption_budgets",
+    "DeviceClass": "device_classes",
+}
+
+
+def _store_key(item: object) -> str:
+    metadata = item.metadata  # type: ignore[attr-defined]
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
+
+
+def _at_most(priority: int) -> Callable[[QueuedPodInfo], bool]:
+    return lambda waiting: waiting.info.priority <= priority
+
+
+def _hint_map(profile: Profile) -> HintMap:
+    return HintMap({name: plugin.events() for name, plugin in profile.plugins.items()})
+
+
+def _sort_key(profile: Profile) -> Callable[[QueuedPodInfo], tuple[int, ...]]:
+    sort = profile.queue_sort.sort_key
+    return lambda waiting: sort(waiting.info, waiting.timestamp)

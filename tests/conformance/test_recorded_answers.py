@@ -1,0 +1,46 @@
+"""The recorded answers, the generator that made their scenarios, and the program that gave them belong together."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SAMPLE = 12
+
+
+def recorded(repository: Path, mode: str) -> list[dict[str, Any]]:
+    """The first recorded lines of a mode."""
+    with gzip.open(repository / f"tests/conformance/golden/{mode}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in itertools.islice(lines, SAMPLE)]
+
+
+@pytest.mark.parametrize(("mode", "seed"), [("evaluate", 1001), ("run", 2001)])
+def test_the_generator_still_makes_the_recorded_scenarios(repository: Path, mode: str, seed: int) -> None:
+    """Otherwise fresh scenarios would no longer be of the kind that the recorded ones stand for."""
+    generator = repository / "tests/conformance/gen.py"
+    command = [sys.executable, str(generator), mode, "--seed", str(seed), "--count", str(SAMPLE + 2)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    made = {scenario["id"]: scenario for scenario in map(json.loads, output.splitlines())}
+    want = [line["scenario"] for line in recorded(repository, mode)]
+    assert [made.get(scenario["id"]) for scenario in want] == want
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("mode", ["evaluate", "run"])
+def test_the_real_scheduler_still_gives_the_recorded_answers(repository: Path, oracle: Path, mode: str) -> None:
+    """A build with other dependencies, or a change of the Go program, must not judge by other answers."""
+    lines = recorded(repository, mode)
+    text = "".join(json.dumps(line["scenario"]) + "\n" for line in lines)
+    output = subprocess.run([str(oracle), mode], input=text, check=True, capture_output=True, text=True).stdout
+    answers = [json.loads(line) for line in output.splitlines()]
+    for line, answer in zip(lines, answers, strict=True):
+        unstable = {"unstable", *line["expected"].get("unstable", [])}
+        want = {name: value for name, value in line["expected"].items() if name not in unstable}
+        assert {name: answer.get(name) for name in want} == want

@@ -1,0 +1,70 @@
+"""Fixtures that every test may use: data beside the repository, the real kube-scheduler, hypothesis profiles.
+
+A test that needs something which is not part of the repository asks for it here and is skipped, with a reason that says
+how to get it, where that is absent. Continuous integration sets
+``STOWPLAN_REQUIRE_ORACLE=1``: there the tests that need the real scheduler must run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Deadlines are off everywhere: a slow machine is no counter-example.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, database=None)
+settings.register_profile("dev", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder of this repository's clone."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of data and recorded answers beside the repository: ``STOWPLAN_SHARED``, by default ``../shared``."""
+    folder = Path(os.environ.get("STOWPLAN_SHARED") or REPOSITORY.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip("needs the shared folder: not beside the repository, and STOWPLAN_SHARED does not name it")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_data(request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """A getter of data files by name; skips for an absent one. ``STOWPLAN_DATA``, by default ``<shared>/data``."""
+    named = os.environ.get("STOWPLAN_DATA")
+
+    def get(name: str) -> Path:
+        folder = Path(named) if named else request.getfixturevalue("shared_dir") / "data"
+        path = folder / name
+        if not path.exists():
+            pytest.skip(f"needs the data file {name}: set STOWPLAN_DATA to the folder that holds it")
+        return path
+
+    return get
+
+
+def build_folder() -> Path:
+    """Where ``tests/conformance/build.sh`` puts its programs; the same rule as in there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("STOWPLAN_BUILD") or cache / "stowplan") / "bin"
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Path:
+    """The program that runs the real kube-scheduler: ``STOWPLAN_ORACLE``, by default what ``make oracle`` built."""
+    program = Path(os.environ.get("STOWPLAN_ORACLE") or build_folder() / "oracle")
+    if not os.access(program, os.X_OK):
+        reason = "needs the real kube-scheduler: run `make oracle` (needs Go) or set STOWPLAN_ORACLE"
+        if os.environ.get("STOWPLAN_REQUIRE_ORACLE") == "1":
+            pytest.fail(f"{reason}; STOWPLAN_REQUIRE_ORACLE=1 forbids skipping")
+        pytest.skip(reason)
+    return program

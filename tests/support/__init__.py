@@ -1,0 +1,3 @@
+"""Helpers that several test files share: builders of objects and hypothesis strategies."""
+
+from __future__ import annotations
