@@ -6,6 +6,7 @@ here; upstream keeps it in a goroutine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from stowplan_scheduler.framework.cycle_state import CycleState
 from stowplan_scheduler.framework.diagnosis import Diagnosis, SchedulingError
 from stowplan_scheduler.framework.interface import PostFilterResult
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.runtime import FitFailure, NodesMissing, Profile
+from stowplan_scheduler.framework.runtime import Decision, FitFailure, NodesMissing, Profile
 from stowplan_scheduler.framework.status import Code, Status
 from stowplan_scheduler.queue import AlreadyQueuedError, NominatingMode, QueuedPodInfo
 
@@ -74,18 +75,25 @@ class Attempts:
         self._by_effect: dict[int, Binding] = {}
         self._by_uid: dict[str, Binding] = {}
         self._preemptions: dict[int, PreemptionExecutor] = {}
+        self.last_decision: Decision | None = None
+        """How the latest attempt chose its node; None if it chose none. For reports."""
+        self.before_decision: Callable[[PodInfo, Profile, int], None] | None = None
+        """Told the pod, its profile and the start index once the snapshot is up to date; must change nothing."""
 
     # ---- scheduling cycle --------------------------------------------------------------------
 
     def attempt(self, pod: QueuedPodInfo, now: int) -> None:
         """Try one popped pod."""
         scheduler = self._s
+        self.last_decision = None
         profile = scheduler.profiles.get(pod.scheduler_name)
         if profile is None or self._is_skipped(pod):
             scheduler.queue.done(pod.uid)
             return
         try:
             scheduler.update_snapshot()
+            if self.before_decision is not None:
+                self.before_decision(pod.info, profile, self._start_index)
             result, self._start_index = profile.schedule(
                 pod.info, scheduler.cluster, scheduler, self._start_index, scheduler.tie_break, scheduler.rng
             )
@@ -98,6 +106,7 @@ class Attempts:
         if isinstance(result, FitFailure):
             self._post_filter(pod, profile, result, now)
             return
+        self.last_decision = result
         self._assume(pod, profile, result.node_name, result.state, now)
 
     def _is_skipped(self, pod: QueuedPodInfo) -> bool:
@@ -113,13 +122,17 @@ class Attempts:
         """Run the PostFilter plugins and hand the pod to the failure handler (upstream RunPostFilterPlugins)."""
         diagnosis = failure.diagnosis
         nominated: str | None = _CLEAR
+        evictions: list[Effect] = []
         if profile.post_filters:
             result, status = self.run_post_filters(pod.info, profile, failure)
             diagnosis.post_filter_message = status.message
             nominated = None if result is None else result.nominated_node
             if result is not None and result.victims:
-                self._preempt(pod.info, profile, result, now)
+                evictions = self._preempt(pod.info, profile, result)
         self._fail(pod, profile, _fit_failure(diagnosis, nominated), now)
+        # Upstream deletes victims in the background: its first write on behalf of the pod is the pod's own status.
+        if profile.preemption is not None:
+            self._carry_out(evictions, profile.preemption)
 
     def run_post_filters(
         self, pod: PodInfo, profile: Profile, failure: FitFailure
@@ -139,16 +152,16 @@ class Attempts:
                 last = result
         return last, Status(Code.UNSCHEDULABLE, tuple(reasons), rejected_by)
 
-    def _preempt(self, pod: PodInfo, profile: Profile, result: PostFilterResult, now: int) -> None:
+    def _preempt(self, pod: PodInfo, profile: Profile, result: PostFilterResult) -> list[Effect]:
+        """Close the pod's gate; returns what the preemption begins with."""
         node = result.nominated_node or ""
         lower = [p for p in self._s.queue.nominated_pods_for_node(node) if p.priority < pod.priority]
         executor = profile.preemption
         if executor is None:
-            return
+            return []
         self._s.observe("preemption_victims", len(result.victims))
         self._s.observe("preemption_attempts_total", 1)
-        effects = executor.start(pod, result.victims, node, lower, self._s.next_id, profile.scheduler_name)
-        self._carry_out(effects, executor)
+        return executor.start(pod, result.victims, node, lower, self._s.next_id, profile.scheduler_name)
 
     def _carry_out(self, effects: list[Effect], executor: PreemptionExecutor) -> None:
         for effect in effects:

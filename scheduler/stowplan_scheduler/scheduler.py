@@ -175,10 +175,11 @@ class Scheduler:
         self._effects.append(Observe(id=self.next_id(), metric=metric, value=value, labels=tuple(labels.items())))
 
     def _taken(self, now: int) -> list[Effect]:
-        timer = self.next_timer(now)
-        if timer is not None and (self._timer is None or timer < self._timer):
-            self._timer = timer
-            self._effects.append(SetTimer(id=self.next_id(), at=timer))
+        if not (self.queue.is_idle() and self.attempts.next_timer() is None):
+            timer = self.next_timer(now)
+            if timer is not None and (self._timer is None or timer < self._timer):
+                self._timer = timer
+                self._effects.append(SetTimer(id=self.next_id(), at=timer))
         effects = self._effects
         self._effects = []
         return effects

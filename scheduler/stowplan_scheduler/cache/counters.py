@@ -11,7 +11,7 @@ sums of that over the rows of each domain. What a pod contributes is decided onc
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,9 @@ Contribution = tuple[tuple[str, int], ...]
 PodSource = Callable[["NodeInfo"], Iterable["PodInfo"]]
 """Which pods of a node can contribute at all: all of them, or those with affinity."""
 
+MAX_SHAPES = 100_000
+"""How many shapes of pods are remembered together with the counters they concern."""
+
 MAX_COUNTER_BYTES = 256 << 20
 """Counters beyond this are dropped, the longest unused first, and made anew when asked for."""
 
@@ -40,10 +43,10 @@ MAX_COUNTER_BYTES = 256 << 20
 class Channel:
     """One topology key of a counter. `sums[code]` belongs to the domain with that label code; `sums[0]` stays 0.
 
-    `present[code]` says whether any row that counts is in the domain.
+    `present[code]` says whether any row that counts is in the domain, `total` is the sum of all sums.
     """
 
-    __slots__ = ("key", "per_row", "present", "sums")
+    __slots__ = ("key", "per_row", "present", "sums", "total")
 
     def __init__(self, key: str, size: int) -> None:
         """Nothing counted yet."""
@@ -51,6 +54,7 @@ class Channel:
         self.per_row: Int64s = np.zeros(size, np.int64)
         self.sums: Int64s = np.zeros(1, np.int64)
         self.present: Bools = np.zeros(1, np.bool_)
+        self.total = 0
 
 
 class TopologyCounter:
@@ -125,6 +129,7 @@ class TopologyCounter:
                 code = self.table.labels(key).codes[row]
                 if code and code < len(channel.sums):
                     channel.sums[code] += sign * weight
+                    channel.total += sign * weight
                 elif code:
                     self._topology_version = -1
 
@@ -161,6 +166,7 @@ class TopologyCounter:
         channel.sums = np.bincount(codes, weights=weights, minlength=domains).astype(np.int64)
         channel.present = np.bincount(codes, minlength=domains) > 0
         channel.sums[0], channel.present[0] = 0, False
+        channel.total = int(channel.sums.sum())
 
     def at(self, key: str, rows: Rows) -> Int64s:
         """The sum of each row's domain; 0 where the row lacks the key."""
@@ -180,32 +186,38 @@ class TopologyCounter:
 class CounterRegistry:
     """All counters of a table, by what they count."""
 
-    __slots__ = ("_counters", "_interested", "_made", "_table")
+    __slots__ = ("_by_key", "_interested", "_made", "_recent")
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self) -> None:
         """No counters yet."""
-        self._table = table
-        self._counters: OrderedDict[Hashable, TopologyCounter] = OrderedDict()
+        self._by_key: dict[Hashable, TopologyCounter] = {}
+        self._recent: OrderedDict[int, Hashable] = OrderedDict()
         self._interested: dict[int, tuple[int, list[TopologyCounter]]] = {}
         self._made = 0
 
     def get(self, key: Hashable, make: Callable[[], TopologyCounter]) -> TopologyCounter:
         """The counter of that key, refreshed; made on first use."""
-        counter = self._counters.get(key)
+        counter = self._by_key.get(key)
         if counter is None:
             counter = make()
             self._made += 1
             counter.number = self._made
-            self._counters[key] = counter
+            self._by_key[key] = counter
+            self._recent[counter.number] = key
             self._evict()
-        else:
-            self._counters.move_to_end(key)
+            counter.refresh()
+            return counter
+        return self.used(counter)
+
+    def used(self, counter: TopologyCounter) -> TopologyCounter:
+        """The same counter, refreshed and marked as used."""
+        self._recent.move_to_end(counter.number)
         counter.refresh()
         return counter
 
     def note(self, row: int, pods: Iterable[tuple[PodInfo, int]]) -> None:
         """Tell the counters that pods came (+1) or went (-1)."""
-        if not self._counters:
+        if not self._by_key:
             return
         for pod, sign in pods:
             for counter in self._counters_of(pod):
@@ -216,26 +228,50 @@ class CounterRegistry:
         key = pod.shape.number * 2 + pod.terminating
         seen, interested = self._interested.get(key, (0, []))
         if seen != self._made:
-            newer = [c for c in reversed(self._counters.values()) if c.number > seen and c.contribution(pod)]
-            interested = [c for c in interested if c.alive and c.number <= seen] + newer
-            if len(self._interested) > 100_000:
+            newer = [c for c in self._by_key.values() if c.number > seen and c.contribution(pod)]
+            interested = [c for c in interested if c.number <= seen] + newer
+            if len(self._interested) > MAX_SHAPES:
                 self._interested.clear()
             self._interested[key] = (self._made, interested)
         return interested
 
     def move_rows(self, previous: Int64s) -> None:
         """The table was laid out anew."""
-        for counter in self._counters.values():
+        for counter in self._by_key.values():
             counter.move_rows(previous)
 
     def _evict(self) -> None:
-        while len(self._counters) > 1 and self.nbytes > MAX_COUNTER_BYTES:
-            _, dropped = self._counters.popitem(last=False)
-            dropped.alive = False
+        while len(self._recent) > 1 and self.nbytes > MAX_COUNTER_BYTES:
+            _, key = self._recent.popitem(last=False)
+            self._by_key.pop(key).alive = False
             # Shapes remember whom to tell; a dropped counter must not be told any more.
             self._interested.clear()
 
     @property
     def nbytes(self) -> int:
         """Memory held by all counters, in bytes."""
-        return sum(counter.nbytes for counter in self._counters.values())
+        return sum(counter.nbytes for counter in self._by_key.values())
+
+    def __iter__(self) -> Iterator[TopologyCounter]:
+        """All counters, the oldest first."""
+        return iter(self._by_key.values())
+
+
+class CounterHandle:
+    """Where a rule keeps a counter that it asks for in every cycle, so that its key is looked up once."""
+
+    __slots__ = ("_counter", "_key", "_make")
+
+    def __init__(self, key: Hashable, make: Callable[[NodeTable], TopologyCounter]) -> None:
+        """`key`: what the counter counts, for all that ask for the same; `make` counts what is there."""
+        self._key = key
+        self._make = make
+        self._counter: TopologyCounter | None = None
+
+    def get(self, table: NodeTable) -> TopologyCounter:
+        """The counter, refreshed."""
+        counter = self._counter
+        if counter is None or not counter.alive or counter.table is not table:
+            counter = self._counter = table.counters.get(self._key, lambda: self._make(table))
+            return counter
+        return table.counters.used(counter)

@@ -168,7 +168,7 @@ class NodeTable:
         self.topology_version = 0
         self.rows: ChangeLog[int] = ChangeLog(8192)
         self._labels: dict[str, LabelColumn] = {}
-        self.counters = CounterRegistry(self)
+        self.counters = CounterRegistry()
         self.taint_sets: Interned[tuple[Taint, ...]] = Interned(((),))
         self.image_sets: Interned[tuple[tuple[str, int, int], ...]] = Interned(((),))
         self.feature_sets: Interned[frozenset[str]] = Interned((frozenset(),))

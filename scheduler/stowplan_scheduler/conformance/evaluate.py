@@ -156,8 +156,8 @@ class _Evaluation:
 
 
 def _stored(pod: Pod, classes: list[PriorityClass]) -> Pod:
-    pod = admit(pod, classes)
-    return with_uid(pod, pod.key)
+    stored: Pod = with_uid(admit(pod, classes), pod.key)
+    return stored
 
 
 def _described(status: Status) -> dict[str, Any]:

@@ -204,7 +204,9 @@ class _Run:
             type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=effect.message
         )
         others = tuple(c for c in pod.status.conditions if c.type != "DisruptionTarget")
-        status = msgspec.structs.replace(pod.status, conditions=(*others, condition))
+        # A patch takes the object through JSON, where times have whole seconds.
+        start = pod.status.start_time and format_time(parse_time(pod.status.start_time) // SECOND * SECOND)
+        status = msgspec.structs.replace(pod.status, conditions=(*others, condition), start_time=start)
         pod = msgspec.structs.replace(pod, status=status)
         effects = self._store("Pod", pod)
         if self.grace <= 0:

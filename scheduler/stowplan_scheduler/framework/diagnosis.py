@@ -40,9 +40,8 @@ class Diagnosis:
 
     def counts(self) -> Iterator[tuple[Status, int]]:
         """Each distinct status with the number of nodes that have it, in order of verdict."""
-        if len(self.verdicts):
-            for verdict, count in zip(*np.unique(self.verdicts, return_counts=True), strict=True):
-                yield self.statuses[int(verdict)], int(count)
+        for verdict in distinct(self.verdicts):
+            yield self.statuses[verdict], int(np.count_nonzero(self.verdicts == verdict))
 
     def status_of(self, row: int) -> Status:
         """The status of one node."""
@@ -75,6 +74,14 @@ class Diagnosis:
             for reason in self.absent.reasons:
                 counts[reason] = counts.get(reason, 0) + missing
         return counts
+
+
+def distinct(verdicts: Int32s) -> list[int]:
+    """The distinct verdicts in ascending order; most often they are all the same."""
+    if not len(verdicts):
+        return []
+    first = int(verdicts[0])
+    return [first] if (verdicts == first).all() else np.unique(verdicts).tolist()
 
 
 def verdict_status(verdict: int, tables: Sequence[Sequence[Status]]) -> Status:

@@ -59,10 +59,11 @@ class Inputs(Enum):
 class ReasonTable:
     """The reasons a filter rule can give; id 0 is "passes"."""
 
-    __slots__ = ("_ids", "statuses")
+    __slots__ = ("_ids", "has_errors", "statuses")
 
     def __init__(self, plugin: str) -> None:
         """Only "passes" so far."""
+        self.has_errors = False
         self.statuses: list[Status] = [Status(Code.SUCCESS, (), plugin)]
         self._ids: dict[tuple[Code, tuple[str, ...]], int] = {}
 
@@ -73,6 +74,7 @@ class ReasonTable:
             found = len(self.statuses)
             self.statuses.append(Status(code, reasons, self.statuses[0].plugin))
             self._ids[code, reasons] = found
+            self.has_errors = self.has_errors or code is Code.ERROR
         return found
 
     def of(self, status: Status) -> int:
@@ -131,6 +133,8 @@ class FilterPlugin(Plugin):
     """PreFilter and Filter of one plugin."""
 
     filter_inputs: ClassVar[Inputs] = Inputs.CLUSTER
+    filter_reads_requests: ClassVar[bool] = True
+    """Whether the key depends on amounts of resources. If not, the answer is shared by pods that differ only in those."""
 
     def __init__(self) -> None:
         """Make the table of reasons."""
@@ -162,6 +166,8 @@ class ScorePlugin(Plugin):
     """PreScore, Score and NormalizeScore of one plugin."""
 
     score_inputs: ClassVar[Inputs] = Inputs.CLUSTER
+    score_reads_requests: ClassVar[bool] = True
+    """As `filter_reads_requests`."""
     normalizes: ClassVar[bool] = False
 
     def score_key(self, pod: PodInfo) -> Hashable:

@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan_scheduler.cache.flags import all_true, any_true
 from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
 from stowplan_scheduler.cache.node_view import NodeView, Rows
 
@@ -65,7 +66,7 @@ class NodeVerdicts:
             rows = np.flatnonzero(table.node_stamp > self._version)
             self.codes[rows] = self.plugin.filter(self.state, NodeView(table, rows))
         self._version, self._layout = table.node_version, table.layout
-        self.all_pass = not self.codes.any()
+        self.all_pass = not any_true(self.codes)
 
     @property
     def nbytes(self) -> int:
@@ -182,13 +183,13 @@ class RowBundle:
     def ensure(self, table: NodeTable, rows: Rows) -> None:
         """Compute those of `rows` that are not valid; call `refresh` first."""
         valid = self._valid[rows]
-        if valid.all():
+        if all_true(valid):
             return
         missing: Rows
         if not self._touched and isinstance(rows, slice):
             missing = rows
         elif isinstance(rows, slice):
-            missing = np.flatnonzero(~valid)
+            missing = (~valid).nonzero()[0]
             missing += rows.start
         else:
             missing = rows[~valid]
@@ -204,7 +205,7 @@ class RowBundle:
         verdicts: Int32s | None = None
         for slot, plugin, state in self.filters:
             codes = plugin.filter(state, view)
-            if not codes.any():
+            if not any_true(codes):
                 continue
             found = np.where(codes != 0, codes.astype(np.int32) | (slot << REASON_BITS), np.int32(0))
             verdicts = found if verdicts is None else np.where(verdicts == 0, found, verdicts)

@@ -1,27 +1,31 @@
 """A plan: what one profile does for one shape of pod, worked out once.
 
 For a shape the runtime knows which rules have anything to do, where their memo entries are, and which rules must be
-asked in every cycle. Plans live in the profile's memo and are dropped with their entries.
+asked in every cycle. What does not depend on the amounts of resources is worked out once per template and shared by its
+shapes. Plans live in the profile's memo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from .interface import FilterPlugin, Inputs, PreFilterResult, PreScoreResult, ScorePlugin
+from stowplan_scheduler.cache.node_view import NodeView
+
+from .interface import FilterPlugin, Inputs, PreFilterResult, ScorePlugin
 from .memo import Memo, NodeMask, NodeScores, NodeVerdicts, RowBundle
 from .status import Code, Status
 
 if TYPE_CHECKING:
-    from stowplan_scheduler.cache.node_view import NodeView
-
     from .cluster import Cluster
     from .pod_info import PodInfo
 
 Slot = int
-T = TypeVar("T")
+"""The place of a filter rule in the profile's order, from 1."""
+
+RowFilter = tuple[Slot, FilterPlugin, object]
+RowScorer = tuple[ScorePlugin, object, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,11 @@ class PreFilterStep:
 
 @dataclass(slots=True)
 class Plan:
-    """See the module. `slots` number the filter rules from 1 in the profile's order."""
+    """See the module."""
 
     pre_filters: tuple[PreFilterStep, ...]
+    asked: tuple[FilterPlugin, ...]
+    """The PreFilter plugins without such a result: they are asked in every cycle."""
     simple: bool
     """No PreFilter that follows from the pod alone rejects it or restricts the nodes."""
     node_rules: tuple[tuple[Slot, NodeVerdicts], ...]
@@ -48,17 +54,47 @@ class Plan:
     score_error: Status | None
     """A PreScore failure that follows from the pod alone; it counts only when nodes are scored."""
     has_scores: bool
+    visited: int = 0
+    """How many nodes the last sampled search looked at: a guess for the next one, without effect on its outcome."""
 
     @property
     def nbytes(self) -> int:
         """The plan itself; its entries are charged on their own."""
-        return 1024
+        return _PLAN_BYTES
+
+
+_PLAN_BYTES = 1024
+
+
+class _Part:
+    """The rules of a profile that read amounts of resources, or those that do not, sorted for one pod."""
+
+    __slots__ = (
+        "mask",
+        "node_rules",
+        "node_scores",
+        "results",
+        "row_filters",
+        "row_keys",
+        "row_scorers",
+        "score_errors",
+    )
+
+    nbytes = _PLAN_BYTES
+
+    def __init__(self) -> None:
+        self.results: dict[str, PreFilterResult] = {}
+        self.node_rules: list[tuple[Slot, NodeVerdicts]] = []
+        self.row_filters: list[RowFilter] = []
+        self.row_scorers: list[tuple[int, RowScorer]] = []
+        self.row_keys: list[Hashable] = []
+        self.node_scores: list[tuple[NodeScores, int]] = []
+        self.score_errors: list[tuple[int, Status]] = []
+        self.mask: NodeMask | None = None
 
 
 class Planner:
     """Makes plans for one profile."""
-
-    __slots__ = ("_filters", "_memo", "_pre_filters", "_scores")
 
     def __init__(
         self,
@@ -69,150 +105,124 @@ class Planner:
     ) -> None:
         """`scores` holds plugins with their weights; all in the profile's order."""
         self._pre_filters = tuple(pre_filters)
-        self._filters = tuple((slot, plugin) for slot, plugin in enumerate(filters, 1))
-        self._scores = tuple(scores)
+        self._has_scores = bool(scores)
         self._memo = memo
+        slots = list(enumerate(filters, 1))
+        local = [(slot, plugin) for slot, plugin in slots if plugin.filter_inputs is not Inputs.CLUSTER]
+        self._cluster_filters = tuple(step for step in slots if step[1].filter_inputs is Inputs.CLUSTER)
+        ordered = list(enumerate(scores))
+        self._cluster_scores = tuple((p, w) for p, w in scores if not _is_local(p))
+        local_scores = [(place, p, w) for place, (p, w) in ordered if _is_local(p)]
+        self._by_requests = _Rules(
+            [step for step in local if step[1].filter_reads_requests],
+            [step for step in local_scores if step[1].score_reads_requests],
+        )
+        self._by_template = _Rules(
+            [step for step in local if not step[1].filter_reads_requests],
+            [step for step in local_scores if not step[1].score_reads_requests],
+        )
 
     def plan(self, pod: PodInfo, cluster: Cluster) -> Plan:
         """The plan of the pod's shape."""
-        shape = pod.shape
-        key = ("plan", shape.number)
-        memo = self._memo
-        return memo.get(key, lambda: self._make(pod, cluster), 1024)
+        return self._memo.get(("plan", pod.shape.number), lambda: self._make(pod, cluster), _PLAN_BYTES)
 
     def _make(self, pod: PodInfo, cluster: Cluster) -> Plan:
-        size = cluster.table.size
-        results: dict[str, PreFilterResult] = {}
-        steps: list[PreFilterStep] = []
-        simple = True
-        for plugin in self._pre_filters:
-            result = None
-            if plugin.filter_inputs is not Inputs.CLUSTER:
-                result = results[plugin.name] = self._pre_filter(plugin, pod, cluster)
-                simple = simple and result.node_names is None and _lets_pass(result.status)
-            steps.append(PreFilterStep(plugin, result))
-        node_rules, row_rules, row_keys, cluster_filters = self._split_filters(pod, cluster, results)
-        mask = self._memo.get(
-            ("mask", tuple((slot, v.plugin.filter_key(pod)) for slot, v in node_rules)),
-            lambda: NodeMask(tuple(verdicts for _, verdicts in node_rules)),
-            size,
+        memo, size = self._memo, cluster.table.size
+        key = ("template", pod.shape.template.number)
+        shared = memo.get(key, lambda: self._part(self._by_template, pod, cluster), _PLAN_BYTES)
+        own = self._part(self._by_requests, pod, cluster)
+        results = {**shared.results, **own.results}
+        steps = [PreFilterStep(p, self._result(p, results, pod, cluster)) for p in self._pre_filters]
+        bundle = memo.get(
+            ("bundle", tuple(shared.row_keys), tuple(own.row_keys)), lambda: _bundle(shared, own), 13 * size
         )
-        scores = self._split_scores(pod, cluster)
-        bundle = self._memo.get(
-            ("bundle", tuple(row_keys), scores.row_keys),
-            lambda: RowBundle(tuple(row_rules), scores.row_scorers),
-            13 * size,
-        )
+        node_rules, mask = shared.node_rules, shared.mask
+        if own.node_rules:
+            node_rules = sorted([*shared.node_rules, *own.node_rules], key=lambda rule: rule[0])
+            mask = None
+        errors = sorted([*shared.score_errors, *own.score_errors], key=lambda error: error[0])
         return Plan(
             pre_filters=tuple(steps),
-            simple=simple,
+            asked=tuple(step.plugin for step in steps if step.result is None),
+            simple=all(step.result is None or _lets_pass(step.result) for step in steps),
             node_rules=tuple(node_rules),
-            mask=mask,
+            mask=mask or NodeMask(tuple(verdicts for _, verdicts in node_rules)),
             bundle=bundle,
-            cluster_filters=tuple(cluster_filters),
-            node_scores=scores.node_scores,
-            cluster_scores=scores.cluster_scores,
-            score_error=scores.error,
-            has_scores=bool(self._scores),
+            cluster_filters=self._cluster_filters,
+            node_scores=(*shared.node_scores, *own.node_scores),
+            cluster_scores=self._cluster_scores,
+            score_error=errors[0][1] if errors else None,
+            has_scores=self._has_scores,
         )
 
-    def _verdicts(self, slot: Slot, plugin: FilterPlugin, key: Hashable, state: object, size: int) -> NodeVerdicts:
-        return self._memo.get(("verdicts", slot, key), lambda: NodeVerdicts(plugin, state), 2 * size)
+    def _result(
+        self, plugin: FilterPlugin, results: Mapping[str, PreFilterResult], pod: PodInfo, cluster: Cluster
+    ) -> PreFilterResult | None:
+        """The result of a PreFilter plugin that is asked once; the profile may lack its Filter."""
+        if plugin.filter_inputs is Inputs.CLUSTER:
+            return None
+        return results.get(plugin.name) or plugin.pre_filter(pod, cluster)
 
-    def _raw_scores(self, plugin: ScorePlugin, key: Hashable, state: object, size: int) -> NodeScores:
-        return self._memo.get(("scores", plugin.name, key), lambda: NodeScores(plugin, state), 8 * size)
+    def _part(self, rules: _Rules, pod: PodInfo, cluster: Cluster) -> _Part:
+        part = _Part()
+        for slot, plugin in rules.filters:
+            self._sort_filter(part, slot, plugin, pod, cluster)
+        part.mask = NodeMask(tuple(verdicts for _, verdicts in part.node_rules))
+        for place, scorer, weight in rules.scores:
+            self._sort_score(part, place, scorer, weight, pod, cluster)
+        return part
 
-    def _pre_filter(self, plugin: FilterPlugin, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
-        key = ("prefilter", plugin.name, plugin.filter_key(pod))
-        return self._memo.get(key, lambda: _Kept(plugin.pre_filter(pod, cluster)), 256).value
+    def _sort_filter(self, part: _Part, slot: Slot, plugin: FilterPlugin, pod: PodInfo, cluster: Cluster) -> None:
+        result = part.results[plugin.name] = plugin.pre_filter(pod, cluster)
+        if not result.status.is_success:
+            return
+        key, state = plugin.filter_key(pod), result.state
+        if plugin.filter_inputs is Inputs.ROW:
+            part.row_filters.append((slot, plugin, state))
+            part.row_keys.append((slot, key))
+            return
+        size = cluster.table.size
+        entry = self._memo.get(("verdicts", slot, key), lambda: NodeVerdicts(plugin, state), 2 * size)
+        part.node_rules.append((slot, entry))
 
-    def _split_filters(
-        self, pod: PodInfo, cluster: Cluster, results: dict[str, PreFilterResult]
-    ) -> tuple[
-        list[tuple[Slot, NodeVerdicts]],
-        list[tuple[Slot, FilterPlugin, object]],
-        list[tuple[Slot, Hashable]],
-        list[tuple[Slot, FilterPlugin]],
-    ]:
-        """Sort the filter rules that have something to do by their inputs."""
-        node_rules: list[tuple[Slot, NodeVerdicts]] = []
-        row_rules: list[tuple[Slot, FilterPlugin, object]] = []
-        row_keys: list[tuple[Slot, Hashable]] = []
-        cluster_filters: list[tuple[Slot, FilterPlugin]] = []
-        for slot, plugin in self._filters:
-            if plugin.filter_inputs is Inputs.CLUSTER:
-                cluster_filters.append((slot, plugin))
-                continue
-            result = results.get(plugin.name) or self._pre_filter(plugin, pod, cluster)
-            if not result.status.is_success:
-                continue
-            key = plugin.filter_key(pod)
-            if plugin.filter_inputs is Inputs.ROW:
-                row_rules.append((slot, plugin, result.state))
-                row_keys.append((slot, key))
-                continue
-            node_rules.append((slot, self._verdicts(slot, plugin, key, result.state, cluster.table.size)))
-        return node_rules, row_rules, row_keys, cluster_filters
-
-    def _split_scores(self, pod: PodInfo, cluster: Cluster) -> _Scores:
-        found = _Scores()
-        node_scores: list[tuple[NodeScores, int]] = []
-        cluster_scores: list[tuple[ScorePlugin, int]] = []
-        row_scorers: list[tuple[ScorePlugin, object, int]] = []
-        row_keys: list[tuple[str, Hashable]] = []
-        for plugin, weight in self._scores:
-            row_local = plugin.score_inputs is Inputs.ROW and not plugin.normalizes
-            if plugin.score_inputs is not Inputs.NODE and not row_local:
-                cluster_scores.append((plugin, weight))
-                continue
-            key = plugin.score_key(pod)
-            outcome = self._pre_score(plugin, key, pod, cluster)
-            if outcome.status.is_skip:
-                continue
-            if not outcome.status.is_success:
-                found.error = found.error or outcome.status.of(plugin.name)
-                continue
-            if row_local:
-                row_scorers.append((plugin, outcome.state, weight))
-                row_keys.append((plugin.name, key))
-                continue
-            entry = self._raw_scores(plugin, key, outcome.state, cluster.table.size)
-            node_scores.append((entry, weight))
-        found.node_scores, found.cluster_scores = tuple(node_scores), tuple(cluster_scores)
-        found.row_scorers, found.row_keys = tuple(row_scorers), tuple(row_keys)
-        return found
-
-    def _pre_score(self, plugin: ScorePlugin, key: Hashable, pod: PodInfo, cluster: Cluster) -> PreScoreResult:
-        full = ("prescore", plugin.name, key)
-        return self._memo.get(full, lambda: _Kept(plugin.pre_score(pod, cluster, _no_view(cluster))), 256).value
+    def _sort_score(
+        self, part: _Part, place: int, plugin: ScorePlugin, weight: int, pod: PodInfo, cluster: Cluster
+    ) -> None:
+        outcome = plugin.pre_score(pod, cluster, NodeView(cluster.table, slice(0, 0)))
+        if outcome.status.is_skip:
+            return
+        if not outcome.status.is_success:
+            part.score_errors.append((place, outcome.status.of(plugin.name)))
+            return
+        key, state = plugin.score_key(pod), outcome.state
+        if plugin.score_inputs is Inputs.ROW:
+            part.row_scorers.append((place, (plugin, state, weight)))
+            part.row_keys.append((plugin.name, key))
+            return
+        size = cluster.table.size
+        entry = self._memo.get(("scores", place, key), lambda: NodeScores(plugin, state), 8 * size)
+        part.node_scores.append((entry, weight))
 
 
-class _Scores:
-    """Score rules sorted by their inputs."""
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Filter rules with their slots, and score rules with their places and weights."""
 
-    def __init__(self) -> None:
-        self.node_scores: tuple[tuple[NodeScores, int], ...] = ()
-        self.cluster_scores: tuple[tuple[ScorePlugin, int], ...] = ()
-        self.row_scorers: tuple[tuple[ScorePlugin, object, int], ...] = ()
-        self.row_keys: tuple[tuple[str, Hashable], ...] = ()
-        self.error: Status | None = None
+    filters: list[tuple[Slot, FilterPlugin]]
+    scores: list[tuple[int, ScorePlugin, int]]
 
 
-class _Kept(Generic[T]):
-    """A small result in the memo."""
-
-    nbytes = 256
-
-    def __init__(self, value: T) -> None:
-        self.value = value
+def _bundle(shared: _Part, own: _Part) -> RowBundle:
+    filters = sorted([*shared.row_filters, *own.row_filters], key=lambda rule: rule[0])
+    scorers = sorted([*shared.row_scorers, *own.row_scorers], key=lambda scorer: scorer[0])
+    return RowBundle(tuple(filters), tuple(scorer for _, scorer in scorers))
 
 
-def _lets_pass(status: Status) -> bool:
-    return status.code in {Code.SUCCESS, Code.SKIP}
+def _is_local(plugin: ScorePlugin) -> bool:
+    """Whether raw scores are kept: NODE rules, and ROW rules whose scores can be added up without normalisation."""
+    inputs = plugin.score_inputs
+    return inputs is Inputs.NODE or (inputs is Inputs.ROW and not plugin.normalizes)
 
 
-def _no_view(cluster: Cluster) -> NodeView:
-    """NODE and ROW rules do not look at the feasible nodes in PreScore."""
-    from stowplan_scheduler.cache.node_view import NodeView
-
-    return NodeView(cluster.table, slice(0, 0))
+def _lets_pass(result: PreFilterResult) -> bool:
+    return result.node_names is None and result.status.code in {Code.SUCCESS, Code.SKIP}

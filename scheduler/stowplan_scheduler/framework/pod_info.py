@@ -9,13 +9,21 @@ PodInfo follows pkg/scheduler/framework/types.go of Kubernetes v1.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from stowplan_scheduler.objects import Container, OwnerReference, Pod, PodAffinityTerm, Volume, controller_of
+from stowplan_scheduler.objects import (
+    Container,
+    OwnerReference,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    Volume,
+    controller_of,
+)
 from stowplan_scheduler.resources import (
     Resource,
     balanced_request,
@@ -59,6 +67,16 @@ class HostPort:
     port: int
 
 
+class PodTemplate:
+    """What pods that differ only in identity and in amounts of resources have in common; interned like shapes."""
+
+    __slots__ = ("__weakref__", "number")
+
+    def __init__(self, number: int) -> None:
+        """`number` is unique within an interner."""
+        self.number = number
+
+
 class PodShape:
     """What pods that differ only in identity have in common. Compared and hashed by identity: shapes are interned."""
 
@@ -83,50 +101,100 @@ class PodShape:
         "required_affinity",
         "required_anti_affinity",
         "score",
+        "template",
+        "unparsed",
     )
 
-    def __init__(self, pod: Pod, number: int) -> None:
+    def __init__(self, pod: Pod, number: int, template: PodTemplate) -> None:
         """Derive everything from one pod of the shape; `number` is unique within an interner."""
         self.pod = pod
         self.number = number
+        self.template = template
         self.namespace = pod.metadata.namespace
         self.labels = pod.metadata.labels
         self.owner: OwnerReference | None = controller_of(pod.metadata)
-        self.fit: Resource = fit_request(pod)
-        self.node_requested: Resource = node_requested(pod)
-        self.non_zero_cpu, self.non_zero_memory = non_zero_requested(pod)
-        self.score: Resource = score_request(pod)
-        self.balanced: Resource = balanced_request(pod)
+        self._add_up(pod)
         self.host_ports: tuple[HostPort, ...] = _host_ports(pod)
-        self.affinity_error = ""
-        try:
-            self._compile_affinity(pod)
-        except SelectorError as failure:
-            self.affinity_error = str(failure)
-
-    def _compile_affinity(self, pod: Pod) -> None:
-        self.required_affinity: tuple[AffinityTerm, ...] = ()
-        self.required_anti_affinity: tuple[AffinityTerm, ...] = ()
-        self.preferred_affinity: tuple[AffinityTerm, ...] = ()
-        self.preferred_anti_affinity: tuple[AffinityTerm, ...] = ()
         affinity = pod.spec.affinity
         own = affinity.pod_affinity if affinity else None
         anti = affinity.pod_anti_affinity if affinity else None
         # Upstream counts a pod as "with affinity" if either block is present, even an empty one.
         self.has_affinity = own is not None or anti is not None
         self.has_required_anti_affinity = bool(anti and anti.required_during_scheduling_ignored_during_execution)
-        self.required_affinity = _required(own.required_during_scheduling_ignored_during_execution if own else (), pod)
-        self.required_anti_affinity = _required(
-            anti.required_during_scheduling_ignored_during_execution if anti else (), pod
-        )
-        self.preferred_affinity = tuple(
-            _compile(t.pod_affinity_term, pod, t.weight)
-            for t in (own.preferred_during_scheduling_ignored_during_execution if own else ())
-        )
-        self.preferred_anti_affinity = tuple(
-            _compile(t.pod_affinity_term, pod, t.weight)
-            for t in (anti.preferred_during_scheduling_ignored_during_execution if anti else ())
-        )
+        lists = _TermLists(pod)
+        self.required_affinity = lists.required(_AFFINITY, own)
+        self.required_anti_affinity = lists.required(_ANTI_AFFINITY, anti)
+        self.preferred_affinity = lists.preferred("preferredAffinityTerms", own)
+        self.preferred_anti_affinity = lists.preferred("preferredAntiAffinityTerms", anti)
+        self.affinity_error: str = lists.error_text()
+        self.unparsed = frozenset(lists.errors)
+        """Names of the lists of terms that do not parse; they count as empty."""
+
+    def _add_up(self, pod: Pod) -> None:
+        """The views of the requests (see resources.py): what to fit, what a node counts, what the scorers see."""
+        spec, status = pod.spec, pod.status
+        self.fit: Resource = fit_request(pod)
+        self.score: Resource = score_request(pod)
+        self.node_requested: Resource
+        self.balanced: Resource
+        if (
+            spec.resources is None
+            and not status.container_statuses
+            and not status.init_container_statuses
+            and status.resources is None
+            and status.allocated_resources is None
+        ):
+            # Without pod-level requests and without a resize in progress all views are one of two.
+            self.node_requested = self.balanced = self.fit
+            self.non_zero_cpu, self.non_zero_memory = self.score.milli_cpu, self.score.memory
+            return
+        self.node_requested = node_requested(pod)
+        self.non_zero_cpu, self.non_zero_memory = non_zero_requested(pod)
+        self.balanced = balanced_request(pod)
+
+    @property
+    def required_terms_unparsed(self) -> bool:
+        """Whether one of the pod's lists of required terms does not parse."""
+        return not self.unparsed.isdisjoint((_AFFINITY, _ANTI_AFFINITY))
+
+    @property
+    def anti_terms_unparsed(self) -> bool:
+        """Whether the pod's required anti-affinity terms do not parse."""
+        return _ANTI_AFFINITY in self.unparsed
+
+
+_AFFINITY = "requiredAffinityTerms"
+_ANTI_AFFINITY = "requiredAntiAffinityTerms"
+
+
+class _TermLists:
+    """The lists of affinity terms of a pod. One that does not parse is empty, and does not keep the others from it."""
+
+    __slots__ = ("_pod", "errors")
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self.errors: dict[str, str] = {}
+
+    def required(self, name: str, block: PodAffinity | None) -> tuple[AffinityTerm, ...]:
+        terms = block.required_during_scheduling_ignored_during_execution if block else ()
+        return self._compiled(name, [(term, 0) for term in terms])
+
+    def preferred(self, name: str, block: PodAffinity | None) -> tuple[AffinityTerm, ...]:
+        terms = block.preferred_during_scheduling_ignored_during_execution if block else ()
+        return self._compiled(name, [(term.pod_affinity_term, term.weight) for term in terms])
+
+    def _compiled(self, name: str, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        try:
+            return tuple(_compile(term, self._pod, weight) for term, weight in terms)
+        except SelectorError as failure:
+            self.errors[name] = str(failure)
+            return ()
+
+    def error_text(self) -> str:
+        texts = [f"{name}: {text}" for name, text in self.errors.items()]
+        return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
+
 
 class PodInfo:
     """A pod and its shape. `key` is "namespace/name"; `uid` falls back to the key."""
@@ -155,11 +223,12 @@ class PodInfo:
 class PodInterner:
     """Makes PodInfos whose equal shapes are one object. One interner per scheduler; shapes die with their last pod."""
 
-    __slots__ = ("_count", "_shapes")
+    __slots__ = ("_count", "_shapes", "_templates")
 
     def __init__(self) -> None:
         """Start without any shape."""
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
         self._count = 0
 
     def info(self, pod: Pod, *, with_node_name: bool = False) -> PodInfo:
@@ -169,14 +238,58 @@ class PodInterner:
         evaluates a pod that names its node asks for `with_node_name`.
         """
         signature = shape_signature(pod)
-        if with_node_name:
-            signature += pod.spec.node_name.encode()
+        name = pod.spec.node_name if with_node_name else ""
+        if name:
+            signature += name.encode()
         shape = self._shapes.get(signature)
         if shape is None:
             self._count += 1
-            shape = PodShape(pod, self._count)
+            shape = PodShape(pod, self._count, self._template(pod, name))
             self._shapes[signature] = shape
         return PodInfo(pod, shape)
+
+    def _template(self, pod: Pod, node_name: str) -> PodTemplate:
+        signature = template_signature(pod) + node_name.encode()
+        template = self._templates.get(signature)
+        if template is None:
+            self._count += 1
+            template = PodTemplate(self._count)
+            self._templates[signature] = template
+        return template
+
+
+def template_signature(pod: Pod) -> bytes:
+    """As `shape_signature`, without the amounts of resources."""
+    spec, meta = pod.spec, pod.metadata
+    owner = controller_of(meta) if meta.owner_references else None
+    return _encode(
+        (
+            meta.namespace,
+            meta.labels,
+            (owner.kind, owner.name, owner.api_version) if owner else None,
+            [_without_amounts(container) for container in spec.containers],
+            [_without_amounts(container) for container in spec.init_containers],
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.priority,
+            spec.host_network,
+            spec.host_users,
+            [v for v in spec.volumes if _is_relevant(v)] if spec.volumes else None,
+            spec.resource_claims,
+        )
+    )
+
+
+def _without_amounts(container: Container) -> tuple[object, ...]:
+    return (
+        container.image,
+        container.ports,
+        container.restart_policy,
+        container.restart_policy_rules,
+        container.volume_mounts,
+    )
 
 
 def shape_signature(pod: Pod) -> bytes:
@@ -233,10 +346,6 @@ def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 def _is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
-
-
-def _required(terms: tuple[PodAffinityTerm, ...], pod: Pod) -> tuple[AffinityTerm, ...]:
-    return tuple(_compile(term, pod, 0) for term in terms)
 
 
 def _compile(term: PodAffinityTerm, pod: Pod, weight: int) -> AffinityTerm:

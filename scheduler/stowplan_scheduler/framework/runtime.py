@@ -15,7 +15,7 @@ import numpy as np
 from stowplan_scheduler.cache.node_view import NodeView
 
 from .cycle_state import CycleState
-from .diagnosis import NO_NODES, Diagnosis, FitError, SchedulingError, verdict_status
+from .diagnosis import NO_NODES, Diagnosis, FitError, SchedulingError, distinct, verdict_status
 from .interface import (
     BindPlugin,
     FilterPlugin,
@@ -141,7 +141,7 @@ class Profile:
 
     def run_pre_filter(self, pod: PodInfo, plan: Plan, state: CycleState, cluster: Cluster) -> PreFilterOutcome:
         """All PreFilter plugins; fills `state.filters` for the rules that are asked in every cycle."""
-        if plan.simple and not plan.cluster_filters:
+        if plan.simple and self._ask_cluster_rules(pod, plan, state, cluster):
             return _NOTHING_SAID
         names: frozenset[str] | None = None
         restricting: list[str] = []
@@ -172,6 +172,22 @@ class Profile:
                 state.not_asked = _names_after(plan, plugin)
                 return PreFilterOutcome(_empty_set(restricting), names, frozenset(restricting))
         return PreFilterOutcome(rejected or SUCCESS, names, frozenset(restricting))
+
+    def _ask_cluster_rules(self, pod: PodInfo, plan: Plan, state: CycleState, cluster: Cluster) -> bool:
+        """PreFilter where the pod alone raises no objection: only the rules that are asked in every cycle remain.
+
+        False if one of them objects; the whole sequence is then run for its exact outcome.
+        """
+        for plugin in plan.asked:
+            result = plugin.pre_filter(pod, cluster)
+            code = result.status.code
+            if code is Code.SKIP:
+                continue
+            if code is not Code.SUCCESS or result.node_names is not None:
+                state.filters.clear()
+                return False
+            state.filters[plugin.name] = result.state
+        return True
 
     # ---- one decision ------------------------------------------------------------------------
 
@@ -216,11 +232,16 @@ class Profile:
             listed = " ".join(sorted(diagnosis.unschedulable_plugins))
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
         found = self._find(search, candidates, start)
-        self._diagnose(diagnosis, found)
-        start = (start + found.count + len(diagnosis.rows)) % table.size
+        if found.count == 0 or len(diagnosis.rows) or self._may_break():
+            self._diagnose(diagnosis, search, found.failed)
+            failed = len(diagnosis.rows)
+        else:
+            # Nobody asks why nodes failed if others fit.
+            failed = len(found.failed)
+        start = (start + found.count + failed) % table.size
         if found.count == 0:
             return FitFailure(diagnosis, search, state), start
-        return self._select(search, found, diagnosis, state, tie_break, rng), start
+        return self._select(search, found, failed, state, tie_break, rng), start
 
     def _find(self, search: Search, candidates: RowArray | None, start: int) -> Found:
         count = search.cluster.table.size if candidates is None else len(candidates)
@@ -235,28 +256,33 @@ class Profile:
         found = search.find(np.array([row], np.intp), 0, 1)
         if found.count:
             return True
-        self._diagnose(diagnosis, found)
+        self._diagnose(diagnosis, search, found.failed)
         return False
 
-    def _diagnose(self, diagnosis: Diagnosis, found: Found) -> None:
+    def _may_break(self) -> bool:
+        """Whether some filter rule has ever failed on a node; that must be seen even if other nodes fit."""
+        return any(plugin.reasons.has_errors for plugin in self.filters)
+
+    def _diagnose(self, diagnosis: Diagnosis, search: Search, failed: RowArray) -> None:
         """Add failed nodes to the diagnosis; raises SchedulingError if a rule broke on a visited node."""
-        if not len(found.failed):
+        if not len(failed):
             return
-        for verdict in np.unique(found.verdicts):
-            status = verdict_status(int(verdict), self._reasons)
+        verdicts = search.verdicts(failed)
+        for verdict in distinct(verdicts):
+            status = verdict_status(verdict, self._reasons)
             if status.code is Code.ERROR:
                 raise SchedulingError(f'running "{status.plugin}" filter plugin: {status.message}')
-            diagnosis.statuses[int(verdict)] = status
+            diagnosis.statuses[verdict] = status
             if status.code is Code.PENDING:
                 diagnosis.pending_plugins |= {status.plugin}
             else:
                 diagnosis.unschedulable_plugins |= {status.plugin}
         if len(diagnosis.rows):
-            kept = ~np.isin(diagnosis.rows, found.failed)
-            diagnosis.rows = np.concatenate([diagnosis.rows[kept], found.failed])
-            diagnosis.verdicts = np.concatenate([diagnosis.verdicts[kept], found.verdicts])
+            kept = ~np.isin(diagnosis.rows, failed)
+            diagnosis.rows = np.concatenate([diagnosis.rows[kept], failed])
+            diagnosis.verdicts = np.concatenate([diagnosis.verdicts[kept], verdicts])
         else:
-            diagnosis.rows, diagnosis.verdicts = found.failed, found.verdicts
+            diagnosis.rows, diagnosis.verdicts = failed, verdicts
 
     def _rejected(self, outcome: PreFilterOutcome, node_count: int) -> Diagnosis:
         status = outcome.status
@@ -272,7 +298,7 @@ class Profile:
         self,
         search: Search,
         found: Found,
-        diagnosis: Diagnosis,
+        failed: int,
         state: CycleState,
         tie_break: TieBreak,
         rng: Rng,
@@ -285,7 +311,7 @@ class Profile:
             index, ties = choose(totals, found.shift, tie_break, self._heap_order, rng)
         row = rows.start + index if isinstance(rows, slice) else int(rows[index])
         name = table.infos[row].name
-        return Decision(name, row, found.count + len(diagnosis.rows), found.count, ties, state)
+        return Decision(name, row, found.count + failed, found.count, ties, state)
 
     def status(self, verdict: int) -> Status:
         """The Status behind a verdict; success for 0."""

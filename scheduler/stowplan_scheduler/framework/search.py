@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan_scheduler.cache.flags import all_true, any_true
 from stowplan_scheduler.cache.node_info import NodeInfo
 from stowplan_scheduler.cache.node_table import Bools, Int32s
 from stowplan_scheduler.cache.node_view import NodeView, Rows
@@ -53,7 +54,7 @@ def nodes_to_find(count: int, percentage: int) -> int:
 
 @dataclass(slots=True)
 class Found:
-    """Feasible rows and, in visiting order, the visited rows that failed with their verdicts.
+    """Feasible rows and, in visiting order, the visited rows that failed.
 
     `rows` is in row order where `shift` > 0: the first visited row is then rows[shift], and so on around.
     """
@@ -62,11 +63,9 @@ class Found:
     count: int
     shift: int
     failed: RowArray
-    verdicts: Int32s
 
 
 _NO_ROWS: RowArray = np.zeros(0, np.intp)
-_NO_VERDICTS: Int32s = np.zeros(0, np.int32)
 
 
 class Search:
@@ -198,7 +197,7 @@ class Search:
         """Visit the candidates (None: every row) from index `start` (modulo their number) on."""
         count = self.cluster.table.size if candidates is None else len(candidates)
         if not count:
-            return Found(_NO_ROWS, 0, 0, _NO_ROWS, _NO_VERDICTS)
+            return Found(_NO_ROWS, 0, 0, _NO_ROWS)
         start %= count
         if want >= count:
             return self._find_all(candidates, start, count)
@@ -207,21 +206,22 @@ class Search:
     def _find_all(self, candidates: RowArray | None, start: int, count: int) -> Found:
         rows: Rows = slice(0, count) if candidates is None else candidates
         passing = self.passing(rows)
-        if passing.all():
-            return Found(rows, count, start, _NO_ROWS, _NO_VERDICTS)
-        indexes = np.flatnonzero(passing)
+        if all_true(passing):
+            return Found(rows, count, start, _NO_ROWS)
+        indexes = passing.nonzero()[0]
         others = np.roll(np.arange(count), -start)
         others = others[~passing[others]]
         shift = int(np.searchsorted(indexes, start)) if len(indexes) else 0
         if candidates is not None:
             indexes, others = candidates[indexes], candidates[others]
-        return Found(indexes, len(indexes), shift % max(1, len(indexes)), others, self.verdicts(others))
+        return Found(indexes, len(indexes), shift % max(1, len(indexes)), others)
 
     def _find_some(self, candidates: RowArray | None, start: int, count: int, want: int) -> Found:
         pieces: list[Rows] = []
         failed: list[RowArray] = []
         found, position, left = 0, start, count
-        size = want + 1
+        # Looking at some rows too many costs less than a second look.
+        size = max(want + 1, self.plan.visited)
         while left and found <= want:
             size = min(size, left, count - position)
             rows: Rows = slice(position, position + size)
@@ -232,7 +232,7 @@ class Search:
             if hits == size and found + hits <= want:
                 pieces.append(rows)
             else:
-                indexes = np.flatnonzero(passing)
+                indexes = passing.nonzero()[0]
                 visited = size
                 if found + hits > want:
                     visited = int(indexes[want - found])
@@ -244,15 +244,14 @@ class Search:
             left -= size
             position = (position + size) % count
             size = max(want + 1 - found, _SMALLEST_PIECE, count - left)
-        failing = _join(failed)
         rows = pieces[0] if len(pieces) == 1 else _join([_as_array(piece) for piece in pieces])
-        verdicts = self.verdicts(failing) if len(failing) else _NO_VERDICTS
-        return Found(rows, min(found, want), 0, failing, verdicts)
+        self.plan.visited = count - left
+        return Found(rows, min(found, want), 0, _join(failed))
 
 
 def _take_earlier(verdicts: Int32s, slot: int, codes: NDArray[np.int16]) -> None:
     """Put the verdicts of the rule in `slot` where no rule before it has rejected."""
-    if not codes.any():
+    if not any_true(codes):
         return
     earlier = (codes != 0) & ((verdicts == 0) | (verdicts >> REASON_BITS > slot))
     verdicts[earlier] = codes[earlier].astype(np.int32) | (slot << REASON_BITS)

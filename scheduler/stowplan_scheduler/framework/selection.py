@@ -58,7 +58,7 @@ class HeapOrder:
 
     def first(self, positions: Int64s) -> int:
         """The index into `positions` of the one that the heap brings to the root."""
-        highest = int(positions.max())
+        highest = int(positions[positions.argmax()])
         if highest >= len(self._keys):
             self._keys = _pre_order_keys(2 * highest)
         return int(self._keys[positions].argmin())
@@ -69,7 +69,7 @@ def choose(totals: Int64s, shift: int, tie_break: TieBreak, order: HeapOrder, rn
 
     `totals` has shape (n,), n >= 1; visiting order begins at index `shift`.
     """
-    ties = np.flatnonzero(totals == totals.max())
+    ties = (totals == totals[totals.argmax()]).nonzero()[0]
     count = len(ties)
     if count == 1 or tie_break is TieBreak.STABLE:
         return int(ties[0]), count

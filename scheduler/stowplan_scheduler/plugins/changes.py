@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from stowplan_scheduler.framework.cluster_event import Hint
-from stowplan_scheduler.framework.pod_info import PodShape
+from stowplan_scheduler.framework.pod_info import PodShape, PodTemplate
 from stowplan_scheduler.objects import DeviceClass, Node, Pod
 
 T = TypeVar("T", Pod, Node, DeviceClass)
@@ -67,6 +67,6 @@ class RecentShapes:
         for held, shape in self._held:
             if held is pod:
                 return shape
-        shape = PodShape(pod, 0)
+        shape = PodShape(pod, 0, PodTemplate(0))
         self._held = [(pod, shape), *self._held[:1]]
         return shape

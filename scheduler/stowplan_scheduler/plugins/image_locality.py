@@ -30,6 +30,7 @@ class ImageLocality(ScorePlugin):
 
     name = "ImageLocality"
     score_inputs = Inputs.NODE
+    score_reads_requests = False
 
     def score_key(self, pod: PodInfo) -> Hashable:
         return tuple(sorted(_images(pod.pod)))

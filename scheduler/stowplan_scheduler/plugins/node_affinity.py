@@ -49,7 +49,9 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
 
     name = "NodeAffinity"
     filter_inputs = Inputs.NODE
+    filter_reads_requests = False
     score_inputs = Inputs.NODE
+    score_reads_requests = False
     normalizes = True
 
     def __init__(self, args: NodeAffinityArgs) -> None:
@@ -126,7 +128,7 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
         if self._added_terms is not None and not any(_matches(term, node) for term in self._added_terms):
             return Hint.SKIP
         query = _query(pod.pod)
-        return queue_if(_matches(query, node) and (before is None or not _matches(query, before)))
+        return queue_if(_matches_or_raises(query, node) and (before is None or not _matches(query, before)))
 
 
 def _required(pod: Pod) -> NodeSelector | None:
@@ -150,6 +152,17 @@ def _query(pod: Pod) -> NodeQuery:
 
 def _matches(query: NodeQuery | NodeTermQuery, node: Node) -> bool:
     return query.matches(node.metadata.labels, node.metadata.name)
+
+
+def _matches_or_raises(query: NodeQuery, node: Node) -> bool:
+    """Like `_matches`, but raises SelectorError if no term matches and one does not parse: then nobody can tell."""
+    if _matches(query, node):
+        return True
+    if all(requirement.matches(node.metadata.labels) for requirement in query.labels):
+        errors = [text for term in query.terms or () for text in term.errors]
+        if errors:
+            raise SelectorError(errors)
+    return False
 
 
 def _named_nodes(required: NodeSelector) -> frozenset[str] | None:

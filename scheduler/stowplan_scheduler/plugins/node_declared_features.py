@@ -46,6 +46,7 @@ class NodeDeclaredFeatures(FilterPlugin):
 
     name = "NodeDeclaredFeatures"
     filter_inputs = Inputs.NODE
+    filter_reads_requests = False
 
     def __init__(self) -> None:
         super().__init__()

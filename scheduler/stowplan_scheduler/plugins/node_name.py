@@ -21,6 +21,7 @@ class NodeName(FilterPlugin):
 
     name = "NodeName"
     filter_inputs = Inputs.NODE
+    filter_reads_requests = False
 
     def __init__(self) -> None:
         super().__init__()

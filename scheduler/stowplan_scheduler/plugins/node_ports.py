@@ -23,6 +23,7 @@ class NodePorts(FilterPlugin):
 
     name = "NodePorts"
     filter_inputs = Inputs.ROW
+    filter_reads_requests = False
 
     def __init__(self) -> None:
         super().__init__()

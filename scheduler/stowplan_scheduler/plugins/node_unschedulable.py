@@ -27,6 +27,7 @@ class NodeUnschedulable(FilterPlugin):
 
     name = "NodeUnschedulable"
     filter_inputs = Inputs.NODE
+    filter_reads_requests = False
 
     def __init__(self) -> None:
         super().__init__()

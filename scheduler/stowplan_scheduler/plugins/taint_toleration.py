@@ -41,7 +41,9 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     name = "TaintToleration"
     filter_inputs = Inputs.NODE
+    filter_reads_requests = False
     score_inputs = Inputs.NODE
+    score_reads_requests = False
     normalizes = True
 
     def __init__(self) -> None:

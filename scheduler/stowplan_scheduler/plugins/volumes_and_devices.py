@@ -100,6 +100,7 @@ class _VolumeRule(FilterPlugin):
     """PreFilter that skips pods without volumes of its concern and refuses the others."""
 
     filter_inputs = Inputs.NODE
+    filter_reads_requests = False
 
     @staticmethod
     def concerns(volume: Volume) -> bool:
@@ -151,6 +152,7 @@ class VolumeBinding(_VolumeRule, ScorePlugin, ReservePlugin, PreBindPlugin):
 
     name = "VolumeBinding"
     score_inputs = Inputs.NODE
+    score_reads_requests = False
 
     @staticmethod
     def concerns(volume: Volume) -> bool:
@@ -185,6 +187,7 @@ class DynamicResources(
     # Device classes come and go, and with them which pods are refused.
     filter_inputs = Inputs.CLUSTER
     score_inputs = Inputs.NODE
+    score_reads_requests = False
     normalizes = True
 
     def pre_enqueue(self, pod: PodInfo) -> Status:

@@ -19,11 +19,10 @@ NO_PODS = np.iinfo(np.int64).max
 class LowestPriorities:
     """One number per row of a table, read again only where the row changed."""
 
-    __slots__ = ("_layout", "_lowest", "_position", "_table")
+    __slots__ = ("_lowest", "_position", "_table")
 
     def __init__(self) -> None:
         self._table: NodeTable | None = None
-        self._layout = -1
         self._position = 0
         self._lowest: Int64s = np.zeros(0, np.int64)
 
@@ -34,13 +33,14 @@ class LowestPriorities:
 
     def _refresh(self, table: NodeTable) -> None:
         log = table.rows
-        stale = log.since(self._position) if table is self._table and table.layout == self._layout else None
+        # Where rows were laid out anew the log has no memory either, and everything is read again.
+        stale = log.since(self._position) if table is self._table else None
         if stale is None:
             self._lowest = np.array([_lowest(info) for info in table.infos], np.int64)
         else:
             for row in dict.fromkeys(stale):
                 self._lowest[row] = _lowest(table.infos[row])
-        self._table, self._layout, self._position = table, table.layout, log.end
+        self._table, self._position = table, log.end
 
 
 def _lowest(info: NodeInfo) -> int:

@@ -304,6 +304,10 @@ class SchedulingQueue:
             self._last_leftover_tick = tick
             self.flush_unschedulable_leftover(now)
 
+    def is_idle(self) -> bool:
+        """Whether no pod waits for time to pass."""
+        return not len(self._backoff) and not len(self._unschedulable)
+
     def next_timer(self, now: int) -> int | None:
         """The next instant at which `run_timers` may move a pod; `now` if it is overdue, None if no pod waits."""
         instants = [self._backoff.next_completion(), self._next_leftover_tick(now)]

@@ -198,6 +198,21 @@ def test_node_change_helps_when_the_pod_matches_now_and_did_not_before(
     assert ask(registration.hint, info_of(pod("p").node_selector(disk="ssd").build()), old, new) is hint
 
 
+def test_node_change_counts_as_help_when_a_term_does_not_parse_and_no_other_matches() -> None:
+    """Names in matchFields must be exactly one. Nobody can tell whether the node helps, so the hint raises, and the
+    queue takes that for Queue. A mismatch of the nodeSelector is told before the terms are looked at.
+    """
+    (registration,) = plugin().events()
+    new = node("n").labels(disk="ssd").build()
+    two_names = name_term("a", "b")
+    with pytest.raises(SelectorError, match="must have one element"):
+        ask(registration.hint, info_of(pod("p").require_node(two_names).build()), None, new)
+    other_matches = pod("p").require_node(two_names, node_term("disk", "In", "ssd"))
+    assert ask(registration.hint, info_of(other_matches.build()), None, new) is Hint.QUEUE
+    wrong_disk = pod("p").node_selector(disk="hdd").require_node(two_names)
+    assert ask(registration.hint, info_of(wrong_disk.build()), None, new) is Hint.SKIP
+
+
 def test_node_outside_the_added_affinity_does_not_help() -> None:
     """Even if it matches the pod's own."""
     (registration,) = plugin(requires(node_term("zone", "In", "z1"))).events()

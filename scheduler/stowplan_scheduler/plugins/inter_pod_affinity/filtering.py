@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stowplan_scheduler.cache.counters import Contribution, TopologyCounter
-from stowplan_scheduler.cache.node_table import Bools, Int64s
+from stowplan_scheduler.cache.counters import Contribution, CounterHandle, TopologyCounter
+from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.cluster import Cluster
 from stowplan_scheduler.framework.interface import ReasonIds, ReasonTable
@@ -29,15 +29,37 @@ Sums = Mapping[str, Int64s]
 """Counts by topology key, then by label code; index 0 is 0."""
 
 
-@dataclass(frozen=True, slots=True)
 class RequiredTerms:
-    """The incoming pod's required terms, resolved, and the labels of its namespace."""
+    """The required terms of one shape of pod, resolved, with their counters."""
 
-    affinity: tuple[AffinityTerm, ...]
-    anti_affinity: tuple[AffinityTerm, ...]
-    namespace_labels: Mapping[str, str] | None
-    matches_itself: bool
-    version: int
+    __slots__ = ("_affinity", "_anti_affinity", "_existing", "affinity", "anti_affinity", "matches_itself", "namespace_labels")
+
+    def __init__(
+        self,
+        pod: PodInfo,
+        affinity: tuple[AffinityTerm, ...],
+        anti_affinity: tuple[AffinityTerm, ...],
+        namespace_labels: Mapping[str, str] | None,
+    ) -> None:
+        """`namespace_labels`: those of the pod's namespace, None if it is not known."""
+        self.affinity = affinity
+        self.anti_affinity = anti_affinity
+        self.namespace_labels = namespace_labels
+        self.matches_itself = matches_all(affinity, pod.shape)
+        self._affinity = _handle("affinity", affinity, _all_terms(affinity)) if affinity else None
+        self._anti_affinity = _handle("anti-affinity", anti_affinity, _each_term(anti_affinity)) if anti_affinity else None
+        self._existing = _existing_handle(pod, namespace_labels)
+
+    def state(self, cluster: Cluster) -> AffinityState | None:
+        """The counts as the snapshot has them; None if there is nothing to check (upstream Skip)."""
+        table = cluster.table
+        existing: Sums = {}
+        if cluster.snapshot.have_pods_with_required_anti_affinity:
+            channels = self._existing.get(table).channels.values()
+            existing = {channel.key: channel.sums for channel in channels if channel.total}
+        if not self.affinity and not self.anti_affinity and not existing:
+            return None
+        return AffinityState(self, _sums(self._affinity, table), _sums(self._anti_affinity, table), existing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,57 +72,33 @@ class AffinityState:
     existing: Sums
 
 
-def affinity_state(pod: PodInfo, terms: RequiredTerms, cluster: Cluster) -> AffinityState | None:
-    """The counts for a pod; None if there is nothing to check (upstream Skip)."""
-    existing = _existing(pod, terms, cluster)
-    if not terms.affinity and not terms.anti_affinity and not existing:
-        return None
-    return AffinityState(
-        terms,
-        _sums(_counter("affinity", terms.affinity, _all_terms(terms.affinity), cluster)),
-        _sums(_counter("anti-affinity", terms.anti_affinity, _each_term(terms.anti_affinity), cluster)),
-        existing,
-    )
-
-
-def _existing(pod: PodInfo, terms: RequiredTerms, cluster: Cluster) -> Sums:
+def _existing_handle(pod: PodInfo, namespace_labels: Mapping[str, str] | None) -> CounterHandle:
     """Where pods are whose required anti-affinity is directed at such a pod."""
-    if not cluster.snapshot.have_pods_with_required_anti_affinity:
-        return {}
     shape = pod.shape
-    labels = tuple(sorted(shape.labels.items()))
-    counter = cluster.table.counters.get(
-        ("existing-anti-affinity", shape.namespace, labels, terms.version),
-        lambda: TopologyCounter(
-            cluster.table,
-            (),
-            _directed_at(pod, terms.namespace_labels),
-            lambda info: info.pods_with_required_anti_affinity,
-        ),
-    )
-    return {key: sums for key, sums in _sums(counter).items() if sums.any()}
 
+    def contribution(other: PodInfo) -> Contribution:
+        return tuple(
+            (term.topology_key, 1)
+            for term in other.shape.required_anti_affinity
+            if term.matches(shape.namespace, shape.labels, namespace_labels)
+        )
 
-def _directed_at(pod: PodInfo, namespace_labels: Mapping[str, str] | None) -> Callable[[PodInfo], Contribution]:
-    shape = pod.shape
-    return lambda other: tuple(
-        (term.topology_key, 1)
-        for term in other.shape.required_anti_affinity
-        if term.matches(shape.namespace, shape.labels, namespace_labels)
+    return CounterHandle(
+        ("existing-anti-affinity", shape.namespace, _items(shape.labels), _items(namespace_labels)),
+        lambda table: TopologyCounter(table, (), contribution, lambda info: info.pods_with_required_anti_affinity),
     )
 
 
-def _counter(
-    kind: str,
-    terms: tuple[AffinityTerm, ...],
-    contribution: Callable[[PodInfo], Contribution],
-    cluster: Cluster,
-) -> TopologyCounter | None:
-    if not terms:
-        return None
+def _items(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
+    return None if labels is None else tuple(sorted(labels.items()))
+
+
+def _handle(
+    kind: str, terms: tuple[AffinityTerm, ...], contribution: Callable[[PodInfo], Contribution]
+) -> CounterHandle:
     keys = topology_keys(terms)
-    return cluster.table.counters.get(
-        (kind, terms), lambda: TopologyCounter(cluster.table, keys, contribution, lambda info: info.pods)
+    return CounterHandle(
+        (kind, terms), lambda table: TopologyCounter(table, keys, contribution, lambda info: info.pods)
     )
 
 
@@ -120,8 +118,10 @@ def _each_term(terms: tuple[AffinityTerm, ...]) -> Callable[[PodInfo], Contribut
     return lambda other: tuple((t.topology_key, 1) for t in terms if matches(t, other.shape))
 
 
-def _sums(counter: TopologyCounter | None) -> Sums:
-    return {} if counter is None else {channel.key: channel.sums for channel in counter.channels.values()}
+def _sums(handle: CounterHandle | None, table: NodeTable) -> Sums:
+    if handle is None:
+        return {}
+    return {channel.key: channel.sums for channel in handle.get(table).channels.values()}
 
 
 def judge(state: AffinityState, view: NodeView, reasons: ReasonTable) -> ReasonIds:
@@ -141,7 +141,7 @@ def judge(state: AffinityState, view: NodeView, reasons: ReasonTable) -> ReasonI
 def _any_positive(counts: Sums, view: NodeView) -> Bools:
     found = np.zeros(view.size, np.bool_)
     for key, sums in counts.items():
-        found |= (sums > 0)[view.labels(key)]
+        found |= sums[view.labels(key)] > 0
     return found
 
 
@@ -152,7 +152,7 @@ def _attracted(state: AffinityState, view: NodeView) -> Bools:
     for key, sums in state.affinity.items():
         codes = view.labels(key)
         has_keys &= codes != 0
-        populated &= (sums > 0)[codes]
+        populated &= sums[codes] > 0
     if state.terms.matches_itself and not any(sums.any() for sums in state.affinity.values()):
         return has_keys
     return has_keys & populated

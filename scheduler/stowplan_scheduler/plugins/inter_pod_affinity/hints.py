@@ -2,6 +2,8 @@
 
 Labels of namespaces are not looked up here: a namespaceSelector is asked about a namespace without labels, so one with
 In or Exists never matches, an empty one and one with NotIn or DoesNotExist does.
+
+If required terms do not parse nobody can tell what helps: the hints raise SelectorError then, which counts as Queue.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from stowplan_scheduler.framework.cluster_event import Action, ClusterEvent, Eve
 from stowplan_scheduler.framework.pod_info import AffinityTerm, PodInfo
 from stowplan_scheduler.objects import Node, Pod
 from stowplan_scheduler.plugins.changes import RecentShapes, has_place, nodes, pods, present, queue_if
+from stowplan_scheduler.selectors import SelectorError
 
 Terms = Sequence[AffinityTerm]
 
@@ -35,7 +38,7 @@ def _after_assigned_pod_change(pod: PodInfo, old: object, new: object, shapes: R
     before, after = pods(old, new)
     if any(other is not None and not has_place(other) for other in (before, after)):
         return Hint.SKIP
-    terms, anti_terms = pod.shape.required_affinity, pod.shape.required_anti_affinity
+    terms, anti_terms = _terms(pod)
     if before is not None and after is not None:
         wanted_now = not _matches_all(terms, before) and _matches_all(terms, after)
         return queue_if(wanted_now or (_matches_any(anti_terms, before) and not _matches_any(anti_terms, after)))
@@ -45,9 +48,22 @@ def _after_assigned_pod_change(pod: PodInfo, old: object, new: object, shapes: R
     return queue_if(_matches_any(anti_terms, gone) or _matches_any(_anti_terms(gone, shapes), pod.pod))
 
 
+def _terms(pod: PodInfo) -> tuple[Terms, Terms]:
+    """The required affinity and anti-affinity terms of the waiting pod. Raises SelectorError."""
+    shape = pod.shape
+    if shape.required_terms_unparsed:
+        raise SelectorError([shape.affinity_error])
+    return shape.required_affinity, shape.required_anti_affinity
+
+
 def _anti_terms(pod: Pod, shapes: RecentShapes) -> Terms:
     affinity = pod.spec.affinity
-    return shapes.of(pod).required_anti_affinity if affinity and affinity.pod_anti_affinity else ()
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return ()
+    shape = shapes.of(pod)
+    if shape.anti_terms_unparsed:
+        raise SelectorError([shape.affinity_error])
+    return shape.required_anti_affinity
 
 
 def _matches(term: AffinityTerm, pod: Pod) -> bool:
@@ -66,7 +82,7 @@ def _matches_any(terms: Terms, pod: Pod) -> bool:
 def _after_node_change(pod: PodInfo, old: object, new: object) -> Hint:
     before, after = nodes(old, new)
     node = present(after)
-    terms, anti_terms = pod.shape.required_affinity, pod.shape.required_anti_affinity
+    terms, anti_terms = _terms(pod)
     if before is None:
         # A node without the key of an anti-affinity term always takes the pod; one with it may open a new domain.
         return queue_if(bool(anti_terms) or any(term.topology_key in node.metadata.labels for term in terms))

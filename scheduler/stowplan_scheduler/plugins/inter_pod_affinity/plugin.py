@@ -22,9 +22,9 @@ from stowplan_scheduler.framework.shape_cache import ShapeCache
 from stowplan_scheduler.framework.status import SKIP, unresolvable
 
 from . import hints
-from .filtering import AffinityState, RequiredTerms, affinity_state, judge, with_pods
-from .scoring import PreferredTerms, normalized, raw_scores, score_counter
-from .terms import matches_all, resolve_namespaces
+from .filtering import AffinityState, RequiredTerms, judge, with_pods
+from .scoring import PreferredTerms, normalized, raw_scores
+from .terms import resolve_namespaces
 
 if TYPE_CHECKING:
     from stowplan_scheduler.cache.counters import TopologyCounter
@@ -62,15 +62,13 @@ class InterPodAffinity(FilterPlugin, ScorePlugin):
         shape, stores = pod.shape, self._stores
         affinity = tuple(resolve_namespaces(term, stores) for term in shape.required_affinity)
         anti = tuple(resolve_namespaces(term, stores) for term in shape.required_anti_affinity)
-        labels = stores.namespace_labels(shape.namespace)
-        return RequiredTerms(affinity, anti, labels, matches_all(affinity, shape), stores.namespace_version)
+        return RequiredTerms(pod, affinity, anti, stores.namespace_labels(shape.namespace))
 
     def _resolve_preferred(self, pod: PodInfo) -> PreferredTerms:
         shape, stores = pod.shape, self._stores
         affinity = tuple(resolve_namespaces(term, stores) for term in shape.preferred_affinity)
         anti = tuple(resolve_namespaces(term, stores) for term in shape.preferred_anti_affinity)
-        labels = stores.namespace_labels(shape.namespace)
-        return PreferredTerms(affinity, anti, labels, stores.namespace_version)
+        return PreferredTerms(pod, affinity, anti, stores.namespace_labels(shape.namespace), self._hard_weight)
 
     # ---- filter ------------------------------------------------------------------------------
 
@@ -86,7 +84,7 @@ class InterPodAffinity(FilterPlugin, ScorePlugin):
         ):
             return _SKIP_FILTER
         terms = self._required.get(pod, self._stores.namespace_version)
-        state = affinity_state(pod, terms, cluster)
+        state = terms.state(cluster)
         if state is None:
             return _SKIP_FILTER
         self._table = cluster.table
@@ -116,7 +114,7 @@ class InterPodAffinity(FilterPlugin, ScorePlugin):
         if not own and (self._ignore_others or not cluster.snapshot.have_pods_with_affinity):
             return _SKIP_SCORE
         terms = self._preferred.get(pod, self._stores.namespace_version)
-        counter = score_counter(pod, terms, self._hard_weight, cluster)
+        counter = terms.counter(cluster)
         return _SKIP_SCORE if counter is None else PreScoreResult(state=counter)
 
     def score(self, state: object, view: NodeView) -> Scores:

@@ -6,11 +6,11 @@ Follows pkg/scheduler/framework/plugins/interpodaffinity/scoring.go of Kubernete
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from stowplan_scheduler.cache.counters import Contribution, TopologyCounter
+from stowplan_scheduler.cache.counters import Contribution, CounterHandle, TopologyCounter
+from stowplan_scheduler.cache.node_table import NodeTable
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.cluster import Cluster
 from stowplan_scheduler.framework.interface import MAX_NODE_SCORE, Scores
@@ -19,65 +19,64 @@ from stowplan_scheduler.framework.pod_info import AffinityTerm, PodInfo
 from .terms import matches
 
 
-@dataclass(frozen=True, slots=True)
 class PreferredTerms:
-    """The incoming pod's preferred terms, resolved, and the labels of its namespace."""
+    """The preferred terms of one shape of pod, resolved, with the counters of all preferences that concern it."""
 
-    affinity: tuple[AffinityTerm, ...]
-    anti_affinity: tuple[AffinityTerm, ...]
-    namespace_labels: Mapping[str, str] | None
-    version: int
+    __slots__ = ("_hits", "_weights", "has_own")
 
-    @property
-    def any(self) -> bool:
-        """Whether the pod has preferences of its own."""
-        return bool(self.affinity or self.anti_affinity)
+    def __init__(
+        self,
+        pod: PodInfo,
+        affinity: tuple[AffinityTerm, ...],
+        anti_affinity: tuple[AffinityTerm, ...],
+        namespace_labels: Mapping[str, str] | None,
+        hard_weight: int,
+    ) -> None:
+        """`hard_weight`: what a required affinity term of another pod counts."""
+        shape = pod.shape
+        self.has_own = bool(affinity or anti_affinity)
+        labels = tuple(sorted(shape.labels.items()))
+        namespace = None if namespace_labels is None else tuple(sorted(namespace_labels.items()))
+        key = ("preferred-affinity", shape.namespace, labels, namespace, affinity, anti_affinity, hard_weight)
+        weights = _weights(pod, affinity, anti_affinity, namespace_labels, hard_weight)
+        self._weights = CounterHandle(key, self._maker(weights))
+        self._hits = CounterHandle((*key, "hits"), self._maker(lambda other: tuple((k, 1) for k, _ in weights(other))))
 
+    def _maker(self, contribution: Callable[[PodInfo], Contribution]) -> Callable[[NodeTable], TopologyCounter]:
+        """Pods without affinity contribute only if the pod has preferences of its own."""
+        if self.has_own:
+            return lambda table: TopologyCounter(table, (), contribution, lambda info: info.pods)
+        return lambda table: TopologyCounter(table, (), contribution, lambda info: info.pods_with_affinity)
 
-def score_counter(pod: PodInfo, terms: PreferredTerms, hard_weight: int, cluster: Cluster) -> TopologyCounter | None:
-    """The summed weights per domain; None if no pod contributes anything (upstream Skip).
-
-    Pods without affinity contribute only if the incoming pod has preferences.
-    """
-    if not terms.any and not cluster.snapshot.have_pods_with_affinity:
-        return None
-    shape = pod.shape
-    key = (
-        "preferred-affinity",
-        shape.namespace,
-        tuple(sorted(shape.labels.items())),
-        terms.affinity,
-        terms.anti_affinity,
-        terms.version,
-    )
-    counters, table = cluster.table.counters, cluster.table
-    weights = _weights(pod, terms, hard_weight)
-
-    def make(contribution: Callable[[PodInfo], Contribution]) -> TopologyCounter:
-        if terms.any:
-            return TopologyCounter(table, (), contribution, lambda info: info.pods)
-        return TopologyCounter(table, (), contribution, lambda info: info.pods_with_affinity)
-
-    counter = counters.get(key, lambda: make(weights))
-    if counter.is_empty:
-        # Weights may cancel out, which upstream does not take for silence.
-        hits = counters.get((*key, "hits"), lambda: make(lambda other: tuple((k, 1) for k, _ in weights(other))))
-        if hits.is_empty:
+    def counter(self, cluster: Cluster) -> TopologyCounter | None:
+        """The summed weights per domain; None if no pod contributes anything (upstream Skip)."""
+        if not self.has_own and not cluster.snapshot.have_pods_with_affinity:
             return None
-    return counter
+        table = cluster.table
+        counter = self._weights.get(table)
+        if any(channel.total for channel in counter.channels.values()) or not counter.is_empty:
+            return counter
+        # Weights may cancel out, which upstream does not take for silence.
+        return None if self._hits.get(table).is_empty else counter
 
 
-def _weights(pod: PodInfo, terms: PreferredTerms, hard_weight: int) -> Callable[[PodInfo], Contribution]:
+def _weights(
+    pod: PodInfo,
+    affinity: tuple[AffinityTerm, ...],
+    anti_affinity: tuple[AffinityTerm, ...],
+    ns_labels: Mapping[str, str] | None,
+    hard_weight: int,
+) -> Callable[[PodInfo], Contribution]:
     """What one existing pod adds (upstream processExistingPod)."""
-    namespace, labels, ns_labels = pod.shape.namespace, pod.shape.labels, terms.namespace_labels
+    namespace, labels = pod.shape.namespace, pod.shape.labels
 
     def is_meant(term: AffinityTerm) -> bool:
         return term.matches(namespace, labels, ns_labels)
 
     def contribution(other: PodInfo) -> Contribution:
         shape = other.shape
-        found = [(t.topology_key, t.weight) for t in terms.affinity if matches(t, shape)]
-        found += [(t.topology_key, -t.weight) for t in terms.anti_affinity if matches(t, shape)]
+        found = [(t.topology_key, t.weight) for t in affinity if matches(t, shape)]
+        found += [(t.topology_key, -t.weight) for t in anti_affinity if matches(t, shape)]
         if hard_weight > 0:
             found += [(t.topology_key, hard_weight) for t in shape.required_affinity if is_meant(t)]
         found += [(t.topology_key, t.weight) for t in shape.preferred_affinity if is_meant(t)]

@@ -45,7 +45,7 @@ def allocatable_and_used(view: NodeView, name: str, *, true_requests: bool) -> t
 def whole_shares(part: Int64s, whole: Int64s) -> Int64s:
     """part * 100 // whole for part, whole >= 0 and whole > 0, shape (n,)."""
     product = part * 100
-    if len(product) and int(product.max()) < 1 << 52:
+    if len(product) and product[product.argmax()] < 1 << 52:
         # A float64 quotient of integers below 2^52 cannot round up to the next integer, and it is several times
         # faster than an integer division.
         return (product / whole).astype(np.int64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan_scheduler.cache.flags import all_true
 from stowplan_scheduler.framework.interface import (
     MAX_NODE_SCORE,
     Inputs,
@@ -68,17 +69,32 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         columns = [allocatable_and_used(view, r.name, true_requests=True) for r in resources]
         after = _balance([(capacity, used + r.amount) for (capacity, used), r in zip(columns, resources, strict=True)])
         before = _balance(columns)
-        return _HALF + (_HALF + after - before) // 2
+        after -= before
+        after += _HALF
+        # Truncation and floor agree: the sum is never negative.
+        after >>= 1
+        after += _HALF
+        return after
 
 
 def _balance(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
     """S = int((1 - standard deviation of the used fractions) * 100), over (capacity, requested) columns."""
     if not columns:
         return np.full(1, MAX_NODE_SCORE, np.int64)
-    if len(columns) == 2 and columns[0][0].all() and columns[1][0].all():  # noqa: PLR2004
-        first, second = (np.minimum(requested / capacity, 1.0) for capacity, requested in columns)
-        return ((1.0 - np.abs((first - second) / 2.0)) * float(MAX_NODE_SCORE)).astype(np.int64)
+    if len(columns) == 2 and all_true(columns[0][0]) and all_true(columns[1][0]):  # noqa: PLR2004
+        return _balance_of_two(*columns)
     return _balance_of_present(columns)
+
+
+def _balance_of_two(first: tuple[Int64s, Int64s], second: tuple[Int64s, Int64s]) -> Int64s:
+    """The usual case: every node has both resources. Works in place; halving and doubling are exact."""
+    distance = np.minimum(first[1] / first[0], 1.0)
+    distance -= np.minimum(second[1] / second[0], 1.0)
+    np.abs(distance, out=distance)
+    distance *= 0.5
+    np.subtract(1.0, distance, out=distance)
+    distance *= float(MAX_NODE_SCORE)
+    return distance.astype(np.int64)
 
 
 def _balance_of_present(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:

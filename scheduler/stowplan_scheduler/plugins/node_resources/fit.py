@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from stowplan_scheduler.cache.flags import any_true
 from stowplan_scheduler.config.plugin_args import ScoringStrategy
 from stowplan_scheduler.framework.cluster_event import EventRegistration
 from stowplan_scheduler.framework.interface import (
@@ -101,7 +102,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             short.append(lacking)
             failing = failing | lacking
         codes = np.zeros(view.size, np.int16)
-        if failing.any():
+        if any_true(failing):
             self._fill_reasons(codes, np.flatnonzero(failing), full, short, amounts, view)
         return codes
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from stowplan_scheduler.cache.flags import all_true
 from stowplan_scheduler.cache.node_table import Bools, Int64s
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.interface import MAX_NODE_SCORE
@@ -43,21 +44,25 @@ def _used_share(requested: Int64s, capacity: Int64s) -> Int64s:
 
 def _weighted(resources: Sequence[Scored], view: NodeView, share: Callable[[Int64s, Int64s], Int64s]) -> Int64s:
     """Weighted mean over the resources that the node has at all."""
-    total = np.zeros(view.size, np.int64)
+    total: Int64s | None = None
     constant_weight, weights = 0, np.zeros(0, np.int64)
     for resource in resources:
         capacity, used = allocatable_and_used(view, resource.name, true_requests=False)
         requested = used + resource.amount
-        if capacity.all():
+        if all_true(capacity):
             scores = share(requested, capacity)
             constant_weight += resource.weight
         else:
             has: Bools = capacity != 0
             scores = np.where(has, share(requested, np.where(has, capacity, 1)), 0)
             weights = has * resource.weight + (weights if len(weights) else 0)
-        total += scores if resource.weight == 1 else scores * resource.weight
+        scores = scores if resource.weight == 1 else scores * resource.weight
+        total = scores if total is None else total + scores
+    if total is None:
+        return np.zeros(view.size, np.int64)
     if not len(weights):
-        return total // constant_weight if constant_weight else total
+        # Halving is what the default resources need; a shift is the same for non-negative numbers.
+        return total >> 1 if constant_weight == 2 else total // constant_weight  # noqa: PLR2004
     weights = weights + constant_weight
     return np.where(weights > 0, total // np.maximum(weights, 1), 0)
 

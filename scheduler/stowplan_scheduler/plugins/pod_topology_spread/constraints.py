@@ -5,17 +5,17 @@ Follows pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugins/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stowplan_scheduler.cache.counters import Contribution, TopologyCounter
+from stowplan_scheduler.cache.counters import Contribution, CounterHandle, TopologyCounter
 from stowplan_scheduler.cache.node_table import Bools, NodeTable
 from stowplan_scheduler.cache.node_view import NodeView
-from stowplan_scheduler.framework.cluster import Cluster, Stores
+from stowplan_scheduler.framework.cluster import Stores
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.objects import OwnerReference, TopologySpreadConstraint
+from stowplan_scheduler.objects import OwnerReference, Toleration, TopologySpreadConstraint
 from stowplan_scheduler.plugins.vectors import node_mask
 from stowplan_scheduler.selectors import LabelQuery, NodeQuery
 from stowplan_scheduler.tolerations import find_untolerated_taint
@@ -114,8 +114,8 @@ def _is_subset(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def spread_counter(
-    pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], cluster: Cluster, *, all_nodes: bool = False
-) -> TopologyCounter:
+    pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], *, all_nodes: bool = False
+) -> CounterHandle:
     """Counts the pods of the pod's namespace that a constraint selects, per domain of its key.
 
     Only nodes with all `keys` count that pass the constraint's policies; with `all_nodes` every node does.
@@ -126,31 +126,34 @@ def spread_counter(
     if constraint.honors_affinity and not all_nodes:
         node_query = NodeQuery.of(spec.node_selector, spec.affinity.node_affinity if spec.affinity else None)
     tolerations = spec.tolerations if constraint.honors_taints and not all_nodes else None
-    eligibility: Hashable = None if all_nodes else (keys, node_query, tolerations)
-    key = ("spread", namespace, query, constraint.topology_key, eligibility)
+    restricted = not all_nodes and (keys or not node_query.is_empty or tolerations is not None)
+    eligible = _Eligibility(keys, node_query, tolerations) if restricted else None
 
-    def eligible(table: NodeTable) -> Bools:
+    def make(table: NodeTable) -> TopologyCounter:
+        contribution = _contribution(namespace, query, constraint.topology_key)
+        return TopologyCounter(table, (constraint.topology_key,), contribution, lambda info: info.pods, eligible)
+
+    return CounterHandle(("spread", namespace, query, constraint.topology_key, eligible), make)
+
+
+@dataclass(frozen=True, slots=True)
+class _Eligibility:
+    """Which nodes count: those with all keys that the pod's node query allows and whose taints it tolerates."""
+
+    keys: tuple[str, ...]
+    node_query: NodeQuery
+    tolerations: tuple[Toleration, ...] | None
+
+    def __call__(self, table: NodeTable) -> Bools:
         view = NodeView(table, slice(0, table.size))
-        found = np.ones(table.size, np.bool_) if node_query.is_empty else node_mask(node_query, view)
-        for topology_key in keys:
-            found &= view.labels(topology_key) != 0
-        if tolerations is not None:
+        found = np.ones(table.size, np.bool_) if self.node_query.is_empty else node_mask(self.node_query, view)
+        for key in self.keys:
+            found &= view.labels(key) != 0
+        if self.tolerations is not None:
             sets = table.taint_sets.values
-            open_to = np.array([find_untolerated_taint(taints, tolerations) is None for taints in sets], np.bool_)
-            found &= open_to[view.taints]
+            tolerated = [find_untolerated_taint(taints, self.tolerations) is None for taints in sets]
+            found &= np.array(tolerated, np.bool_)[view.taints]
         return found
-
-    def make() -> TopologyCounter:
-        restricted = not all_nodes and (keys or not node_query.is_empty or tolerations is not None)
-        return TopologyCounter(
-            cluster.table,
-            (constraint.topology_key,),
-            _contribution(namespace, query, constraint.topology_key),
-            lambda info: info.pods,
-            eligible if restricted else None,
-        )
-
-    return cluster.table.counters.get(key, make)
 
 
 def _contribution(namespace: str, query: LabelQuery, key: str) -> Callable[[PodInfo], Contribution]:

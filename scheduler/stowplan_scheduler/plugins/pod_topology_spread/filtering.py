@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stowplan_scheduler.cache.node_table import Bools, Int64s
+from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
 from stowplan_scheduler.cache.node_view import NodeView
-from stowplan_scheduler.framework.cluster import Cluster
 from stowplan_scheduler.framework.interface import ReasonIds, ReasonTable
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.status import Code
@@ -46,16 +45,27 @@ class Spread:
 SpreadState = tuple[Spread, ...]
 
 
-def spread_state(pod: PodInfo, constraints: Sequence[Constraint], cluster: Cluster) -> SpreadState:
-    """The counts of every hard constraint as the snapshot has them."""
-    keys = tuple(constraint.topology_key for constraint in constraints)
-    state = []
-    for constraint in constraints:
-        counter = spread_counter(pod, constraint, keys, cluster)
-        channel = counter.channels[constraint.topology_key]
-        matches = int(constraint.query.matches(pod.shape.labels))
-        state.append(Spread(constraint, matches, channel.sums, channel.present, counter.eligible))
-    return tuple(state)
+class HardConstraints:
+    """The hard constraints of one shape of pod, with their counters."""
+
+    __slots__ = ("_counted", "constraints")
+
+    def __init__(self, pod: PodInfo, constraints: Sequence[Constraint]) -> None:
+        """Nothing is counted before it is asked for."""
+        self.constraints = tuple(constraints)
+        keys = tuple(constraint.topology_key for constraint in constraints)
+        self._counted = tuple(
+            (c, int(c.query.matches(pod.shape.labels)), spread_counter(pod, c, keys)) for c in constraints
+        )
+
+    def state(self, table: NodeTable) -> SpreadState:
+        """The counts of every constraint as the snapshot has them."""
+        state = []
+        for constraint, matches, handle in self._counted:
+            counter = handle.get(table)
+            channel = counter.channels[constraint.topology_key]
+            state.append(Spread(constraint, matches, channel.sums, channel.present, counter.eligible))
+        return tuple(state)
 
 
 def judge(state: SpreadState, view: NodeView, reasons: ReasonTable) -> ReasonIds:

@@ -31,8 +31,8 @@ from .constraints import (
     compile_constraints,
     default_constraints,
 )
-from .filtering import SpreadState, judge, spread_state, with_pods
-from .scoring import ScoreState, normalized, raw_scores, score_state
+from .filtering import HardConstraints, SpreadState, judge, with_pods
+from .scoring import ScoreState, SoftConstraints, normalized, raw_scores
 
 if TYPE_CHECKING:
     from stowplan_scheduler.cache.node_info import NodeInfo
@@ -57,8 +57,8 @@ class PodTopologySpread(FilterPlugin, ScorePlugin):
         self._system = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints
         self._stores = stores
-        self._hard = ShapeCache(lambda pod: self._constraints(pod, DO_NOT_SCHEDULE))
-        self._soft = ShapeCache(lambda pod: self._constraints(pod, SCHEDULE_ANYWAY))
+        self._hard = ShapeCache(self._make_hard)
+        self._soft = ShapeCache(self._make_soft)
         self._table: NodeTable | None = None
 
     def events(self) -> tuple[EventRegistration, ...]:
@@ -74,24 +74,35 @@ class PodTopologySpread(FilterPlugin, ScorePlugin):
         except SelectorError as failure:
             return failure
 
+    def _make_hard(self, pod: PodInfo) -> HardConstraints | SelectorError:
+        found = self._constraints(pod, DO_NOT_SCHEDULE)
+        return found if isinstance(found, SelectorError) else HardConstraints(pod, found)
+
+    def _make_soft(self, pod: PodInfo) -> SoftConstraints | SelectorError:
+        found = self._constraints(pod, SCHEDULE_ANYWAY)
+        if isinstance(found, SelectorError):
+            return found
+        require_all = bool(pod.pod.spec.topology_spread_constraints) or not self._system
+        return SoftConstraints(pod, found, require_all=require_all)
+
     def hard_constraints(self, pod: PodInfo) -> tuple[Constraint, ...]:
         """What `filter` checks for a pod. Raises SelectorError."""
         found = self._hard.get(pod, self._stores.version)
         if isinstance(found, SelectorError):
             raise found
-        return found
+        return found.constraints
 
     # ---- filter ------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
         """The counts of the hard constraints; Skip without any."""
-        constraints = self._hard.get(pod, self._stores.version)
-        if isinstance(constraints, SelectorError):
-            return PreFilterResult(error(f"get constraints from pod: {constraints}"))
-        if not constraints:
+        found = self._hard.get(pod, self._stores.version)
+        if isinstance(found, SelectorError):
+            return PreFilterResult(error(f"get constraints from pod: {found}"))
+        if not found.constraints:
             return _SKIP_FILTER
         self._table = cluster.table
-        return PreFilterResult(state=spread_state(pod, constraints, cluster))
+        return PreFilterResult(state=found.state(cluster.table))
 
     def filter(self, state: object, view: NodeView) -> ReasonIds:
         """Missing label or too much skew."""
@@ -112,13 +123,12 @@ class PodTopologySpread(FilterPlugin, ScorePlugin):
 
     def pre_score(self, pod: PodInfo, cluster: Cluster, feasible: NodeView) -> PreScoreResult:
         """Domain weights and counters; Skip without soft constraints."""
-        constraints = self._soft.get(pod, self._stores.version)
-        if isinstance(constraints, SelectorError):
-            return PreScoreResult(error(f"calculating preScoreState: {constraints}"))
-        if not constraints:
+        found = self._soft.get(pod, self._stores.version)
+        if isinstance(found, SelectorError):
+            return PreScoreResult(error(f"calculating preScoreState: {found}"))
+        if not found.constraints:
             return _SKIP_SCORE
-        require_all = bool(pod.pod.spec.topology_spread_constraints) or not self._system
-        return PreScoreResult(state=score_state(pod, constraints, feasible, cluster, require_all=require_all))
+        return PreScoreResult(state=found.state(feasible))
 
     def score(self, state: object, view: NodeView) -> Scores:
         """Rounded weighted counts."""

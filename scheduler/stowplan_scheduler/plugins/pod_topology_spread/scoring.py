@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stowplan_scheduler.cache.counters import TopologyCounter
+from stowplan_scheduler.cache.flags import all_true, any_true
 from stowplan_scheduler.cache.node_table import Bools
 from stowplan_scheduler.cache.node_view import NodeView
-from stowplan_scheduler.framework.cluster import Cluster
 from stowplan_scheduler.framework.interface import MAX_NODE_SCORE, Scores
 from stowplan_scheduler.framework.pod_info import PodInfo
 
@@ -38,28 +38,39 @@ class ScoreState:
     ignored: Bools | None
 
 
-def score_state(
-    pod: PodInfo, constraints: Sequence[Constraint], feasible: NodeView, cluster: Cluster, *, require_all: bool
-) -> ScoreState:
-    """Domains are those of the feasible nodes; pods are counted on all nodes.
+class SoftConstraints:
+    """The soft constraints of one shape of pod, with their counters.
 
     Without `require_all` (system defaults) a node may lack a key; it then stands for one more domain.
     """
-    keys = tuple(constraint.topology_key for constraint in constraints)
-    ignored: Bools | None = None
-    if require_all:
-        lacking = np.zeros(feasible.size, np.bool_)
-        for key in keys:
-            lacking |= feasible.labels(key) == 0
-        ignored = lacking if lacking.any() else None
-    scored = feasible.size - (0 if ignored is None else int(ignored.sum()))
-    preferences = []
-    for constraint in constraints:
-        on_host = constraint.topology_key == HOSTNAME
-        counter = spread_counter(pod, constraint, keys if require_all else (), cluster, all_nodes=on_host)
-        size = scored if on_host else _domains(feasible, constraint.topology_key, ignored)
-        preferences.append(Preference(constraint, counter, math.log(size + 2)))
-    return ScoreState(tuple(preferences), ignored)
+
+    __slots__ = ("_counted", "_keys", "_require_all", "constraints")
+
+    def __init__(self, pod: PodInfo, constraints: Sequence[Constraint], *, require_all: bool) -> None:
+        """Nothing is counted before it is asked for."""
+        self.constraints = tuple(constraints)
+        self._require_all = require_all
+        self._keys = tuple(constraint.topology_key for constraint in constraints)
+        keys = self._keys if require_all else ()
+        self._counted = tuple(
+            (c, spread_counter(pod, c, keys, all_nodes=c.topology_key == HOSTNAME)) for c in constraints
+        )
+
+    def state(self, feasible: NodeView) -> ScoreState:
+        """Domains are those of the feasible nodes; pods are counted on all nodes."""
+        ignored: Bools | None = None
+        if self._require_all:
+            lacking = np.zeros(feasible.size, np.bool_)
+            for key in self._keys:
+                lacking |= feasible.labels(key) == 0
+            ignored = lacking if any_true(lacking) else None
+        scored = feasible.size - (0 if ignored is None else int(ignored.sum()))
+        preferences = []
+        for constraint, handle in self._counted:
+            on_host = constraint.topology_key == HOSTNAME
+            size = scored if on_host else _domains(feasible, constraint.topology_key, ignored)
+            preferences.append(Preference(constraint, handle.get(feasible.table), math.log(size + 2)))
+        return ScoreState(tuple(preferences), ignored)
 
 
 def _domains(view: NodeView, key: str, ignored: Bools | None) -> int:
@@ -83,7 +94,7 @@ def raw_scores(state: ScoreState, view: NodeView) -> Scores:
             counts = counter.at(constraint.topology_key, view.rows)
         part = counts * preference.weight + float(constraint.max_skew - 1)
         codes = view.labels(constraint.topology_key)
-        total += part if codes.all() else np.where(codes != 0, part, 0.0)
+        total += part if all_true(codes) else np.where(codes != 0, part, 0.0)
     whole = np.floor(total)
     # math.Round: half away from zero; all values are non-negative.
     scores = (whole + (total - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
