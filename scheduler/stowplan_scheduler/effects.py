@@ -123,11 +123,15 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer to an effect. `in_memory`: a victim that never reached the API server was given up."""
+    """The answer to an effect.
+
+    `in_memory`: a victim that never reached the API server was given up. `missing`: the object was gone already.
+    """
 
     result: Result = Result.DONE
     message: str = ""
     in_memory: bool = False
+    missing: bool = False
 
     @property
     def is_done(self) -> bool:

@@ -26,7 +26,7 @@ from .strategies import configurations, nodes, pods
 SECOND = 1_000_000_000
 DELETED_AT = "2000-01-01T00:00:00Z"
 
-COMMON = ("pod", "pod", "pod", "cycle", "cycle", "cycle", "cycle")
+COMMON = ("pods", "pods", "cycle", "cycle", "cycle", "cycle", "cycle")
 RARE = (
     "add node", "change node", "remove node", "bound pod", "remove pod", "terminate pod", "relabel pod", "resize pod",
     "namespace", "service", "budget", "wait",
@@ -146,8 +146,9 @@ class Play:
         self.now += SECOND // 10
         one, two = step.one, step.two
         match step.kind:
-            case "pod":
-                self._add_pod(two, "")
+            case "pods":
+                for _ in range(1 + one % 3):
+                    self._add_pod(two, "")
             case "cycle" | "failing cycle" | "late cycle":
                 self.cycle(step.kind)
             case "answer":

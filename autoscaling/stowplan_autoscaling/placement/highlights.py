@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from stowplan_scheduler.quantity import format_quantity
-
+from .measure import amount
 from .report import ConfigurationReport, Report
 
 NOTEWORTHY: Final = 0.02
@@ -53,7 +52,9 @@ def _placed(first: ConfigurationReport, other: ConfigurationReport) -> Iterator[
     if before == after:
         return
     word = "fewer" if after < before else "more"
-    yield f"{other.name} leaves {abs(after - before)} {word} pods pending than {first.name}: {after} instead of {before}."
+    yield (
+        f"{other.name} leaves {abs(after - before)} {word} pods pending than {first.name}: {after} instead of {before}."
+    )
 
 
 def _stranded(first: ConfigurationReport, other: ConfigurationReport) -> Iterator[str]:
@@ -61,15 +62,15 @@ def _stranded(first: ConfigurationReport, other: ConfigurationReport) -> Iterato
     later = {resource.name: resource for resource in other.resources}
     for resource in first.resources:
         total = resource.allocatable.raw
-        if resource.name == "pods" or not total or resource.name not in later:
+        if resource.name == "pods" or not total or not resource.requested.raw or resource.name not in later:
             continue
         change = later[resource.name].stranded.raw - resource.stranded.raw
         if abs(change) < NOTEWORTHY * total:
             continue
         word = "less" if change < 0 else "more"
-        amount = format_quantity(resource.name, abs(change))
+        text = amount(resource.name, abs(change)).text
         yield (
-            f"{other.name} strands {amount} {word} {resource.name} than {first.name}, "
+            f"{other.name} strands {text} {word} {resource.name} than {first.name}, "
             f"{abs(change) / total:.0%} of the cluster's."
         )
 
@@ -79,7 +80,7 @@ def _largest(first: ConfigurationReport, other: ConfigurationReport) -> Iterator
     if before is None or after is None or before.amounts == after.amounts:
         return
     texts = [
-        ", ".join(f"{amount.text} {name}" for name, amount in pod.amounts.items()) if pod.node else "none at all"
+        ", ".join(f"{each.text} {name}" for name, each in pod.amounts.items()) if pod.node else "none at all"
         for pod in (before, after)
     ]
     yield f"The largest pod that still fits: {texts[1]} with {other.name}, {texts[0]} with {first.name}."

@@ -15,11 +15,13 @@ from stowplan_scheduler.quantity import format_quantity
 from stowplan_scheduler.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from stowplan_scheduler.tolerations import HARD_EFFECTS
 
+from .explanation import explanation_report
 from .order import belongs_to_node
 from .outcome import Decisions, Outcome, PendingPod
 from .report import (
     Amount,
     Balance,
+    ClusterReport,
     ConfigurationReport,
     DecisionReport,
     LargestPod,
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = 3
 """Pods named per group of pending pods."""
+
+MANY_CORES: Final = 10_000
+"""In milli cores."""
 
 DIGITS: Final = 4
 """Decimal places of shares and means."""
@@ -62,11 +67,20 @@ def measure(outcome: Outcome, *, name: str, shape: Shape | None = None) -> Confi
         cpu_memory_gap=_gap(usage),
         largest_pod=None if shape is None else _largest_pod(usage, shape),
         decisions=_decisions(outcome.decisions),
+        explanation=None if outcome.explained is None else explanation_report(outcome.explained),
     )
 
 
+def cluster_report(outcome: Outcome) -> ClusterReport:
+    """The input, as far as it is the same for every configuration."""
+    full_below = {name: amount(name, least) for name, least in full_thresholds(outcome.requests).items()}
+    return ClusterReport(nodes=outcome.table.size, pods=len(outcome.pods_before), full_below=full_below)
+
+
 def amount(name: str, raw: int) -> Amount:
-    """An amount with its text."""
+    """An amount with its text; many cores are easier to read with one decimal than in milli cores."""
+    if name == CPU and abs(raw) >= MANY_CORES:
+        return Amount(raw=raw, text=f"{raw / 1000:.1f}".removesuffix(".0"))
     return Amount(raw=raw, text=format_quantity(name, raw))
 
 
@@ -149,7 +163,8 @@ class Usage:
 
     def free(self, name: str) -> Int64s:
         """What is left; 0 where a node is overcommitted."""
-        return np.maximum(self.allocatable(name) - self.requested(name), 0)
+        free: Int64s = np.maximum(self.allocatable(name) - self.requested(name), 0)
+        return free
 
     def utilization(self, name: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Bools]:
         """requested/allocatable of the nodes that `mask` marks: in use, and with any of the resource."""

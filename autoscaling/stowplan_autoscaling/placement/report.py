@@ -130,6 +130,66 @@ class Timing(ReportPart, frozen=True, kw_only=True):
     decisions_per_second: float
 
 
+class ScoreReport(ReportPart, frozen=True, kw_only=True):
+    """One plugin's score for a node: as the plugin gave it, after normalisation (0 to 100), and times its weight."""
+
+    plugin: str
+    raw: int
+    normalized: int
+    weight: int
+    weighted: int
+
+
+class RejectionReport(ReportPart, frozen=True, kw_only=True):
+    """What one filter plugin has against a node. `for_nominated`: only because of pods that are nominated to it."""
+
+    plugin: str
+    code: str
+    reasons: tuple[str, ...]
+    for_nominated: bool
+
+
+class NodeVerdictReport(ReportPart, frozen=True, kw_only=True):
+    """All filter plugins that reject a node, or its scores. `looked_at`: whether the decision came to the node at all.
+
+    `total` is null for a node that was not scored.
+    """
+
+    name: str
+    looked_at: bool
+    rejections: tuple[RejectionReport, ...]
+    scores: tuple[ScoreReport, ...]
+    total: int | None
+
+
+class ChangeReport(ReportPart, frozen=True, kw_only=True):
+    """A single change that would place the pod, and the nodes that it would open."""
+
+    text: str
+    nodes: tuple[str, ...]
+
+
+class ExplanationReport(ReportPart, frozen=True, kw_only=True):
+    """Why one pod is where it is, or why it is nowhere.
+
+    `when`: which moment the verdicts show. `node`: where the pod is at the end, "" if nowhere; `message` is then the
+    scheduler's last word. `selected` is what the verdicts lead to, `ties` the number of nodes with the best total.
+    """
+
+    pod: str
+    scheduler_name: str
+    when: str
+    node: str
+    message: str
+    selected: str
+    evaluated_nodes: int
+    feasible_nodes: int
+    ties: int
+    victims: tuple[VictimReport, ...]
+    changes: tuple[ChangeReport, ...]
+    nodes: tuple[NodeVerdictReport, ...]
+
+
 class ConfigurationReport(ReportPart, frozen=True, kw_only=True):
     """What one configuration does to the cluster.
 
@@ -148,6 +208,7 @@ class ConfigurationReport(ReportPart, frozen=True, kw_only=True):
     cpu_memory_gap: float
     largest_pod: LargestPod | None
     decisions: DecisionReport
+    explanation: ExplanationReport | None = None
     timing: Timing | None = None
 
 

@@ -1,12 +1,13 @@
 """One configuration on one cluster, run to the end in virtual time.
 
 API server and kubelet are played here: a bound pod runs at once, a victim of preemption is gone at once and does not
-come back. The clock moves by a microsecond per pod that arrives and per attempt, so that pods of one priority are tried in
-the order of the input.
+come back. The clock moves by a microsecond per pod that arrives and per attempt, so that pods of one priority are
+tried in the order of the input.
 
-When is the end? The scheduler tries a pod that did not fit again only when something changed that may help it, or after
-some time. So the run goes on as long as there is a pod to try; when there is none, the clock jumps to the scheduler's next timer. It ends
-when every waiting pod has been tried since the last pod was bound or removed: another round would change nothing.
+When is the end? The scheduler tries a pod that did not fit again only when something changed that may help it, or
+after some time. So the run goes on as long as there is a pod to try; when there is none, the clock jumps to the
+scheduler's next timer. It ends when every waiting pod has been tried since the last pod was bound or removed: another
+round would change nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ ATTEMPTS_WITHOUT_PROGRESS: Final = 5
 """Attempts per waiting pod without any progress, after which a run is given up as one that never settles."""
 
 MOST_IDLE_JUMPS: Final = 1000
-"""Timers in a row that bring no attempt, after which a run is given up. The scheduler's timers nearly always bring one."""
+"""Timers in a row that bring no attempt, after which a run is given up; nearly every timer brings one."""
 
 _REPORT_EVERY: Final = 200
 
@@ -307,7 +308,9 @@ class Placement:
         if pod.is_terminating:
             return "the pod is being deleted"
         profile, info = self._profile_of(pod), self.scheduler.info_of_key(pod.key)
-        if profile is not None and info is not None:
+        if profile is None:
+            return f"no profile has the schedulerName {pod.spec.scheduler_name}"
+        if info is not None:
             for plugin in profile.pre_enqueue:
                 status = plugin.pre_enqueue(info)
                 if not status.is_success:

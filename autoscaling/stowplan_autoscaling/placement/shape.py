@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stowplan_scheduler.quantity import NANOS, QuantityError, format_quantity, parse_quantity
-from stowplan_scheduler.resources import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    MEMORY,
-    is_scalar_resource,
-    milli_value,
-    value,
-)
+from stowplan_scheduler.quantity import NANOS, QuantityError, format_quantity, milli_value, parse_quantity, value
+from stowplan_scheduler.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar_resource
 
 if TYPE_CHECKING:
     from stowplan_scheduler.cache.node_table import NodeTable

@@ -115,6 +115,7 @@ class NodeTable:
     """Columns over the rows of one snapshot."""
 
     __slots__ = (
+        "_all_have",
         "_labels",
         "allocatable_cpu",
         "allocatable_ephemeral",
@@ -168,6 +169,7 @@ class NodeTable:
         self.topology_version = 0
         self.rows: ChangeLog[int] = ChangeLog(8192)
         self._labels: dict[str, LabelColumn] = {}
+        self._all_have: dict[str, tuple[int, bool]] = {}
         self.counters = CounterRegistry()
         self.taint_sets: Interned[tuple[Taint, ...]] = Interned(((),))
         self.image_sets: Interned[tuple[tuple[str, int, int], ...]] = Interned(((),))
@@ -305,12 +307,41 @@ class NodeTable:
             self._labels[key] = column
         return column
 
-    def scalar(self, name: str, columns: dict[str, Int64s]) -> Int64s:
-        """The column of a scalar resource; zeros if no row has any."""
+    def allocatable(self, resource: str) -> Int64s:
+        """The column of allocatable amounts; zeros for a resource that no node has."""
+        match resource:
+            case "cpu":
+                return self.allocatable_cpu
+            case "memory":
+                return self.allocatable_memory
+            case "ephemeral-storage":
+                return self.allocatable_ephemeral
+        return self._scalar(resource, self.scalar_allocatable)
+
+    def requested(self, resource: str) -> Int64s:
+        """The column of requested amounts."""
+        match resource:
+            case "cpu":
+                return self.requested_cpu
+            case "memory":
+                return self.requested_memory
+            case "ephemeral-storage":
+                return self.requested_ephemeral
+        return self._scalar(resource, self.scalar_requested)
+
+    def _scalar(self, name: str, columns: dict[str, Int64s]) -> Int64s:
         column = columns.get(name)
         if column is None:
             column = columns[name] = np.zeros(self.size, np.int64)
         return column
+
+    def all_have(self, resource: str) -> bool:
+        """Whether every node has some of a resource; worked out again only after a node changed."""
+        version, answer = self._all_have.get(resource, (-1, False))
+        if version != self.node_version:
+            answer = bool(self.allocatable(resource).all())
+            self._all_have[resource] = (self.node_version, answer)
+        return answer
 
 
 __all__ = ["ABSENT", "Bools", "ChangeLog", "Int32s", "Int64s", "Interned", "LabelColumn", "NodeTable", "RowChange"]

@@ -20,13 +20,14 @@ Rows = slice | NDArray[np.intp]
 class NodeView:
     """`rows` of `table`; with `infos`, the nodes of those rows as given there."""
 
-    __slots__ = ("infos", "rows", "size", "table")
+    __slots__ = ("_columns", "infos", "rows", "size", "table")
 
     def __init__(self, table: NodeTable, rows: Rows, infos: Sequence[NodeInfo] | None = None) -> None:
         """`rows` is a slice with both ends set, or an array of row numbers."""
         self.table = table
         self.rows = rows
         self.infos = infos
+        self._columns: dict[tuple[str, str], Int64s] = {}
         self.size: int = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
     @property
@@ -73,30 +74,28 @@ class NodeView:
         return self.table.pod_count[self.rows]
 
     def allocatable(self, resource: str) -> Int64s:
-        """Allocatable amount of a resource, 0 where the node has none."""
-        table = self.table
-        match resource:
-            case "cpu":
-                return table.allocatable_cpu[self.rows]
-            case "memory":
-                return table.allocatable_memory[self.rows]
-            case "ephemeral-storage":
-                return table.allocatable_ephemeral[self.rows]
-        return table.scalar(resource, table.scalar_allocatable)[self.rows]
+        """Allocatable amount of a resource, 0 where the node has none. Several rules ask, so it is read once."""
+        key = ("allocatable", resource)
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = self.table.allocatable(resource)[self.rows]
+        return found
+
+    def all_have(self, resource: str) -> bool:
+        """Whether every node of the table has some of a resource."""
+        return self.table.all_have(resource)
 
     def requested(self, resource: str) -> Int64s:
         """What the node's pods request."""
-        if self.infos is not None:
-            return np.array([info.requested.get(resource) for info in self.infos], np.int64)
-        table = self.table
-        match resource:
-            case "cpu":
-                return table.requested_cpu[self.rows]
-            case "memory":
-                return table.requested_memory[self.rows]
-            case "ephemeral-storage":
-                return table.requested_ephemeral[self.rows]
-        return table.scalar(resource, table.scalar_requested)[self.rows]
+        key = ("requested", resource)
+        found = self._columns.get(key)
+        if found is None:
+            if self.infos is None:
+                found = self.table.requested(resource)[self.rows]
+            else:
+                found = np.array([info.requested.get(resource) for info in self.infos], np.int64)
+            self._columns[key] = found
+        return found
 
     def non_zero_requested(self, resource: str) -> Int64s:
         """As `requested`, with 100m and 200 MiB for containers that name no cpu or memory."""

@@ -199,7 +199,7 @@ class _Run:
         key = effect.victim.key
         pod = self.objects.get(("Pod", key))
         if pod is None:
-            return self._done(effect, DONE)
+            return self._done(effect, Outcome(missing=True))
         condition = PodCondition(
             type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=effect.message
         )

@@ -138,12 +138,14 @@ class Search:
         """The cycle state if pods were added to and removed from a node."""
         if not self.filters:
             return state
-        changed = state.clone()
+        changed: CycleState | None = None
         for _, plugin in self.filters:
-            changed.filters[plugin.name] = plugin.with_pods(
-                changed.filters[plugin.name], self.pod, added, removed, node
-            )
-        return changed
+            old = state.filters[plugin.name]
+            new = plugin.with_pods(old, self.pod, added, removed, node)
+            if new is not old:
+                changed = changed or state.clone()
+                changed.filters[plugin.name] = new
+        return changed or state
 
     def verdict(self, row: int, info: NodeInfo, state: CycleState) -> int:
         """The verdict of one (changed) node: upstream RunFilterPluginsWithNominatedPods.

@@ -122,9 +122,9 @@ class PreemptionExecutor:
             return Step()
         victim = running.awaited.pop(effect_id)
         step = Step()
-        if outcome.is_done:
+        if outcome.is_done and not outcome.missing:
             step.effects.append(running.report(victim, outcome, next_id()))
-        else:
+        elif not outcome.is_done:
             running.failed = True
         if running.awaited:
             return step

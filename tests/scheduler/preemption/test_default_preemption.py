@@ -193,7 +193,7 @@ def test_the_visit_ends_with_the_candidate_that_was_enough() -> None:
 
 
 def test_nodes_after_the_last_one_needed_do_not_count() -> None:
-    """n0 has no victims and n1 violates a budget, so n100 is the hundredth candidate, and the better n101 comes late."""
+    """n0 has no victims, n1 violates a budget: n100 is the hundredth candidate, and the better n101 comes too late."""
     guarded = pod("p1").labels(app="a").req(cpu="4").priority(5).on("n1").build()
     priorities = [5] * 99 + [1] * 99
     pods = [full(f"p{at}", priority, f"n{at}") for at, priority in enumerate(priorities, 2)]

@@ -166,31 +166,45 @@ def with_pods(
     view: NodeView,
 ) -> AffinityState:
     """The counts if pods came to and left the node of a one-row view."""
-    terms = state.terms
-    shape = pod.shape
-    own, anti, existing = dict(state.affinity), dict(state.anti_affinity), dict(state.existing)
+    terms, shape = state.terms, pod.shape
+    own: dict[str, int] = {}
+    anti: dict[str, int] = {}
+    existing: dict[str, int] = {}
     for sign, others in ((1, added), (-1, removed)):
         for other in others:
             if matches_all(terms.affinity, other.shape):
-                for term in terms.affinity:
-                    _shift(own, term.topology_key, sign, view)
-            for term in terms.anti_affinity:
-                if matches(term, other.shape):
-                    _shift(anti, term.topology_key, sign, view)
-            for term in other.shape.required_anti_affinity:
-                if term.matches(shape.namespace, shape.labels, terms.namespace_labels):
-                    _shift(existing, term.topology_key, sign, view)
-    return AffinityState(terms, own, anti, existing)
+                _count(own, terms.affinity, sign)
+            _count(anti, [t for t in terms.anti_affinity if matches(t, other.shape)], sign)
+            directed = other.shape.required_anti_affinity
+            labels = terms.namespace_labels
+            _count(existing, [t for t in directed if t.matches(shape.namespace, shape.labels, labels)], sign)
+    if not (own or anti or existing):
+        # The same object: rows whose states are one can be judged together.
+        return state
+    return AffinityState(
+        terms,
+        _shifted(state.affinity, own, view),
+        _shifted(state.anti_affinity, anti, view),
+        _shifted(state.existing, existing, view),
+    )
 
 
-def _shift(sums: dict[str, Int64s], key: str, sign: int, view: NodeView) -> None:
-    code = int(view.labels(key)[0])
-    if not code:
-        return
-    domains = len(view.table.labels(key).interned.values)
-    old = sums.get(key)
-    changed = np.zeros(domains, np.int64)
-    if old is not None:
-        changed[: len(old)] = old
-    changed[code] += sign
-    sums[key] = changed
+def _count(changes: dict[str, int], terms: Sequence[AffinityTerm], sign: int) -> None:
+    for term in terms:
+        changes[term.topology_key] = changes.get(term.topology_key, 0) + sign
+
+
+def _shifted(sums: Sums, changes: Mapping[str, int], view: NodeView) -> Sums:
+    """The sums with changes in the domains of a one-row view."""
+    result = dict(sums)
+    for key, change in changes.items():
+        code = int(view.labels(key)[0])
+        if not code or not change:
+            continue
+        changed = np.zeros(len(view.table.labels(key).interned.values), np.int64)
+        old = sums.get(key)
+        if old is not None:
+            changed[: len(old)] = old
+        changed[code] += change
+        result[key] = changed
+    return result

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan_scheduler.cache.flags import all_true
 from stowplan_scheduler.framework.interface import (
     MAX_NODE_SCORE,
     Inputs,
@@ -67,8 +66,11 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         """How much the balance improves: 50 + (50 + S(with pod) - S(without)) // 2."""
         resources = cast("Sequence[Scored]", state)
         columns = [allocatable_and_used(view, r.name, true_requests=True) for r in resources]
-        after = _balance([(capacity, used + r.amount) for (capacity, used), r in zip(columns, resources, strict=True)])
-        before = _balance(columns)
+        balance = _balance_of_present
+        if len(resources) == 2 and all(view.all_have(r.name) for r in resources):  # noqa: PLR2004
+            balance = _balance_of_two
+        after = balance([(capacity, used + r.amount) for (capacity, used), r in zip(columns, resources, strict=True)])
+        before = balance(columns)
         after -= before
         after += _HALF
         # Truncation and floor agree: the sum is never negative.
@@ -77,17 +79,12 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         return after
 
 
-def _balance(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
-    """S = int((1 - standard deviation of the used fractions) * 100), over (capacity, requested) columns."""
-    if not columns:
-        return np.full(1, MAX_NODE_SCORE, np.int64)
-    if len(columns) == 2 and all_true(columns[0][0]) and all_true(columns[1][0]):  # noqa: PLR2004
-        return _balance_of_two(*columns)
-    return _balance_of_present(columns)
+def _balance_of_two(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
+    """S = int((1 - standard deviation of the used fractions) * 100) over (capacity, requested) columns.
 
-
-def _balance_of_two(first: tuple[Int64s, Int64s], second: tuple[Int64s, Int64s]) -> Int64s:
-    """The usual case: every node has both resources. Works in place; halving and doubling are exact."""
+    The usual case: two resources that every node has. Works in place; halving is exact.
+    """
+    first, second = columns
     distance = np.minimum(first[1] / first[0], 1.0)
     distance -= np.minimum(second[1] / second[0], 1.0)
     np.abs(distance, out=distance)
@@ -98,7 +95,7 @@ def _balance_of_two(first: tuple[Int64s, Int64s], second: tuple[Int64s, Int64s])
 
 
 def _balance_of_present(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
-    """The same where some node lacks a resource: only what a node has counts, term by term in upstream's order."""
+    """The same for any resources: only what a node has counts, term by term in upstream's order."""
     size = len(columns[0][0])
     count = np.zeros(size, np.int64)
     total = np.zeros(size)

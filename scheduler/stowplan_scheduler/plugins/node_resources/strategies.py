@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stowplan_scheduler.cache.flags import all_true
 from stowplan_scheduler.cache.node_table import Bools, Int64s
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.interface import MAX_NODE_SCORE
@@ -49,7 +48,7 @@ def _weighted(resources: Sequence[Scored], view: NodeView, share: Callable[[Int6
     for resource in resources:
         capacity, used = allocatable_and_used(view, resource.name, true_requests=False)
         requested = used + resource.amount
-        if all_true(capacity):
+        if view.all_have(resource.name):
             scores = share(requested, capacity)
             constant_weight += resource.weight
         else:

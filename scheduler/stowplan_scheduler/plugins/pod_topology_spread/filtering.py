@@ -107,6 +107,9 @@ def with_pods(
             sums[code] += delta
             spread = Spread(constraint, spread.self_match, sums, spread.present, spread.eligible)  # noqa: PLW2901
         changed.append(spread)
+    if all(new is old for new, old in zip(changed, state, strict=True)):
+        # The same object: rows whose states are one can be judged together.
+        return state
     return tuple(changed)
 
 

@@ -1,0 +1,20 @@
+"""Kinds of arguments that click does not have."""
+
+from __future__ import annotations
+
+import click
+
+
+def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option: whole bytes, at least one, of a Kubernetes quantity such as 500M or 2Gi."""
+    from stowplan_scheduler.quantity import NANOS, QuantityError, parse_quantity
+
+    if value is None:
+        return None
+    try:
+        count = parse_quantity(value) // NANOS
+    except QuantityError:
+        count = 0
+    if count < 1:
+        raise click.BadParameter(f'"{value}" is not a size such as 500M or 2Gi', ctx, param)
+    return count
