@@ -1,7 +1,7 @@
 """One attempt to place a pod, from the pop to the confirmed binding or the failure handler.
 
-Follows pkg/scheduler/schedule_one.go of Kubernetes v1.37.2. A binding that waits (for Permit, PreBind or Bind) is a record
-here; upstream keeps it in a goroutine.
+Follows pkg/scheduler/schedule_one.go of Kubernetes v1.37.2. A binding that waits (for Permit, PreBind or Bind) is a
+record here; upstream keeps it in a goroutine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stowplan_scheduler.framework.cycle_state import CycleState
 from stowplan_scheduler.framework.diagnosis import Diagnosis, SchedulingError
 from stowplan_scheduler.framework.interface import PostFilterResult
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.runtime import Decision, FitFailure, NodesMissing, Profile
+from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Profile
 from stowplan_scheduler.framework.status import Code, Status
 from stowplan_scheduler.queue import AlreadyQueuedError, NominatingMode, QueuedPodInfo
 
@@ -97,10 +97,12 @@ class Attempts:
             result, self._start_index = profile.schedule(
                 pod.info, scheduler.cluster, scheduler, self._start_index, scheduler.tie_break, scheduler.rng
             )
-        except NodesMissing as failure:
+        except NoNodesError as failure:
             self._fail(pod, profile, Failure(rejected=True, message=str(failure)), now)
             return
         except (SchedulingError, CacheError) as failure:
+            if isinstance(failure, SchedulingError) and failure.next_start is not None:
+                self._start_index = failure.next_start
             self._fail(pod, profile, Failure(rejected=False, message=str(failure)), now)
             return
         if isinstance(result, FitFailure):
@@ -403,9 +405,7 @@ class Attempts:
             return
         effect_id = self._s.next_id()
         self._s.emit(
-            PatchPodStatus(
-                id=effect_id, pod=info.pod, reason=reason, message=failure.message, nominated_node_name=name
-            )
+            PatchPodStatus(id=effect_id, pod=info.pod, reason=reason, message=failure.message, nominated_node_name=name)
         )
 
     def _event(self, info: PodInfo, kind: str, reason: str, action: str, note: str) -> None:

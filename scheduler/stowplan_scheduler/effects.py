@@ -1,7 +1,7 @@
 """Effects: what the scheduler asks the outside world to do. Data, each with an id; results come back as EffectDone.
 
-The live worker sends them to the API server, the simulator applies them to a virtual cluster. An effect is asked for once;
-whoever carries it out answers once.
+The live worker sends them to the API server, the simulator applies them to a virtual cluster. An effect is asked for
+once; whoever carries it out answers once.
 """
 
 from __future__ import annotations

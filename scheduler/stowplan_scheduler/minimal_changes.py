@@ -129,7 +129,8 @@ def _shortage(asked: Resource, info: NodeInfo, name: str, missing: int) -> str:
         return f"room for {missing} more pods (it takes {info.allocatable.allowed_pod_number})"
     total = info.allocatable.get(name)
     if _is_too_small(asked, info, name):
-        return f"{format_quantity(name, missing)} {name} (even empty it has only {format_quantity(name, total)})"
+        has = f"even empty it has only {format_quantity(name, total)}" if total else "it has none"
+        return f"{format_quantity(name, missing)} {name} ({has})"
     free = total - info.requested.get(name)
     return f"{format_quantity(name, missing)} {name} ({format_quantity(name, free)} free)"
 
@@ -172,7 +173,7 @@ def _ports(pod: PodInfo, info: NodeInfo, rejection: Rejection) -> str:
 
 
 def _other(pod: PodInfo, info: NodeInfo, rejection: Rejection) -> str:
-    return f"nothing but {rejection.plugin} is against it: {', '.join(rejection.reasons)}"
+    return f"lift what {rejection.plugin} has against it: {', '.join(rejection.reasons)}"
 
 
 _TEXTS: Final[dict[str, Callable[[PodInfo, NodeInfo, Rejection], str]]] = {

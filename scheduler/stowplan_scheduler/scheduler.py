@@ -5,8 +5,8 @@
     effects = scheduler.run_cycle(now)          # at most one pod
     effects = scheduler.receive(EffectDone(effect.id), now)
 
-The live worker and the simulator are two interpreters of the same effects. Every call carries `now`, in nanoseconds of the
-caller's clock; the same calls give the same effects.
+The live worker and the simulator are two interpreters of the same effects. Every call carries `now`, in nanoseconds
+of the caller's clock; the same calls give the same effects.
 
 Event handling follows pkg/scheduler/eventhandlers.go of Kubernetes v1.37.2, one attempt is in attempt.py.
 """
@@ -268,9 +268,7 @@ class Scheduler:
         if self.cache.is_assumed_pod(old):
             self._assumed_deleted(old, now)
         elif last.status.nominated_node_name:
-            self.queue.move_all_to_active_or_backoff(
-                ASSIGNED_POD_DELETE, last, None, now, _at_most(last.priority)
-            )
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, last, None, now, _at_most(last.priority))
 
     def _assigned_added(self, info: PodInfo, now: int) -> None:
         self.cache.add_pod(info)

@@ -40,8 +40,7 @@ def keeps_its_node(pod: Pod, profiles: Container[str]) -> bool:
 def find_pod(pods: Sequence[Pod], name: str) -> Pod | None:
     """The pod that `name` means: namespace/name, or a name in `default` or in any namespace if it is the only one.
 
-    A name that is no pod's may be that of a workload: of the pods named `name-...` the last one is meant, which is
-    placed last.
+    A name that is no pod's may be that of a workload: of its pods the last one is meant, which is placed last.
     """
     by_key = {pod.key: pod for pod in pods}
     exact = by_key.get(name) or by_key.get(f"{DEFAULT_NAMESPACE}/{name}")
@@ -50,11 +49,14 @@ def find_pod(pods: Sequence[Pod], name: str) -> Pod | None:
     same = [pod for pod in pods if pod.metadata.name == name]
     if len(same) == 1:
         return same[0]
-    namespace, slash, workload = name.rpartition("/")
-    prefix = f"{workload}-"
-    made = [
-        pod
-        for pod in pods
-        if pod.metadata.name.startswith(prefix) and (not slash or pod.metadata.namespace == namespace)
-    ]
+    namespace, _, workload = name.rpartition("/")
+    made = [pod for pod in pods if namespace in {"", pod.metadata.namespace} and _is_made_by(pod, workload)]
     return made[-1] if made else None
+
+
+def _is_made_by(pod: Pod, workload: str) -> bool:
+    """Whether the pod's controller has this name, or is the ReplicaSet (name-hash) of a Deployment of this name."""
+    owner = controller_of(pod.metadata) if pod.metadata.owner_references else None
+    if owner is None:
+        return False
+    return owner.name == workload or (owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == workload)

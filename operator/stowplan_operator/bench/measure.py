@@ -1,7 +1,7 @@
 """Measuring the scheduler core: pods per second from the queue to the confirmed binding.
 
-What is timed is more than what the real scheduler's benchmark times (snapshot, decision, assume): each pod also enters the
-queue, is popped, and its Bind effect is answered.
+What is timed is more than what the real scheduler's benchmark times (snapshot, decision, assume): each pod also
+enters the queue, is popped, and its Bind effect is answered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Workloads of the scheduler benchmark: which nodes there are, and which pods come.
 
-The first five are those of tests/benchmarks/upstream, node by node and pod by pod, so that the two programs can be compared
-in one run. Names and amounts follow from the pod's number alone.
+The first five are those of tests/benchmarks/upstream, node by node and pod by pod, so that the two programs can be
+compared in one run. Names and amounts follow from the pod's number alone.
 """
 
 from __future__ import annotations

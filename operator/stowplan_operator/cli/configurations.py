@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +70,19 @@ def _read(path: str, traits: Mapping[str, PluginTraits]) -> KubeSchedulerConfigu
     try:
         return load_configuration_text(_text(path), extra_plugins=traits)
     except ConfigurationError as error:
-        raise BadInput(*(f"{path}: {text}" for text in error.errors)) from None
+        raise BadInput(*(f"{path}: {text}{_hint(text, traits)}" for text in error.errors)) from None
+
+
+def _hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
+    """Which plugins there are, where the text is about one that is not."""
+    from stowplan_scheduler.config import REGISTRY
+
+    unknown = re.search(r'"(\S+)" does not exist', text)
+    if unknown is None:
+        return ""
+    known = sorted({*REGISTRY, *traits})
+    near = get_close_matches(unknown[1], known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known plugins: {', '.join(known)}"
 
 
 def _text(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -67,16 +68,16 @@ def _named(nodes: Sequence[str]) -> str:
 
 
 def _scores(nodes: Sequence[NodeVerdictReport], selected: str) -> Table:
-    """A column per plugin with the weighted score, and the raw one where it is another number."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    """A column per plugin: the score times its weight and, where that is another number, what the plugin gave."""
+    table = Table(title="score x weight (raw score)", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("node", no_wrap=True)
-    table.add_column("total", justify="right")
+    table.add_column("total", justify="right", no_wrap=True)
     for score in nodes[0].scores:
-        table.add_column(f"{score.plugin} x{score.weight}", justify="right", overflow="fold")
+        table.add_column(f"{_broken(score.plugin)}\nx{score.weight}", justify="right", no_wrap=True)
     ordered = sorted(nodes, key=lambda node: (node.name != selected, -(node.total or 0)))
     for node in ordered[:MOST_NODES]:
         cells = [
-            f"{score.weighted}" if score.raw == score.normalized else f"{score.weighted} (raw {score.raw})"
+            f"{score.weighted}" if score.raw == score.weighted else f"{score.weighted} ({score.raw})"
             for score in node.scores
         ]
         mark = "* " if node.name == selected else "  "
@@ -84,6 +85,11 @@ def _scores(nodes: Sequence[NodeVerdictReport], selected: str) -> Table:
     if len(ordered) > MOST_NODES:
         table.add_row(f"  and {len(ordered) - MOST_NODES:,} more: see -o json", "")
     return table
+
+
+def _broken(name: str) -> str:
+    """NodeResourcesFit over three lines, so that the column is no wider than its numbers need."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "\n", name)
 
 
 def _rejected(nodes: Sequence[NodeVerdictReport]) -> Table:

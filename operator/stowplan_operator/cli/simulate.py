@@ -12,7 +12,7 @@ from .application import BadInput, Failure
 from .options import size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from stowplan_autoscaling.inputs import ClusterInput
     from stowplan_autoscaling.placement import ConfigurationReport, Outcome, PlacementOptions, Report, Shape
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     "ones), or the first.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
+    "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="NUMBER",
     help="For what is random: --tie-break random, --load, candidates of preemption.",
 )  # fmt: skip
 @click.option(
@@ -122,6 +122,13 @@ def simulate(
     _show(result, output, timing=timing)
 
 
+def _about(what: str, report: Progress | None) -> Callable[[int, int], None] | None:
+    """A callback that tells how far `what` has come."""
+    if report is None:
+        return None
+    return partial(report, what)
+
+
 # ---- input -------------------------------------------------------------------------------------------------------
 
 
@@ -132,8 +139,8 @@ def _read_cluster(sources: tuple[str, ...], max_input: int | None, report: Progr
         return load_cluster(
             sources,
             max_input_bytes=max_input,
-            stdin=click.get_binary_stream("stdin"),
-            progress=None if report is None else partial(report, "reading"),
+            stdin=sys.stdin.buffer,
+            progress=_about("reading", report),
         )
     except InputError as error:
         raise BadInput(str(error)) from None
@@ -224,9 +231,8 @@ def _run(
     from stowplan_autoscaling.placement import Placement, Timing, measure
 
     placement = Placement(data, named.config, options, third_party=third_party)
-    told = None if report is None else partial(report, named.name)
     began = perf_counter()
-    outcome = placement.run(told)
+    outcome = placement.run(_about(named.name, report))
     seconds = max(perf_counter() - began, 1e-9)
     rate = outcome.decisions.attempts / seconds
     timing = Timing(seconds=round(seconds, 3), decisions_per_second=round(rate, 1))

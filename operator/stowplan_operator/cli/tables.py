@@ -31,15 +31,23 @@ Cell = Callable[[ConfigurationReport], str]
 
 
 def print_report(report: Report, file: IO[str]) -> None:
-    """Comparison, pending pods, explanations, and what to look at. NO_COLOR and TERM=dumb are honoured."""
+    """The explanations, if any were asked for; else comparison, pending pods, and what to look at.
+
+    NO_COLOR and TERM=dumb are honoured.
+    """
     width = None if file.isatty() or os.environ.get("COLUMNS") else WIDTH
     console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    explained = [(c.name, c.explanation) for c in report.configurations if c.explanation is not None]
+    for name, explanation in explained:
+        print_explanation(console, name, explanation)
+    if not explained:
+        _print_comparison(console, report)
+
+
+def _print_comparison(console: Console, report: Report) -> None:
     console.print(_comparison(report))
     for table in _pending(report.configurations):
         console.print(table)
-    for configuration in report.configurations:
-        if configuration.explanation is not None:
-            print_explanation(console, configuration.name, configuration.explanation)
     lines = highlights(report)
     if lines:
         console.print(Text("What to look at", style="bold"))
@@ -145,7 +153,12 @@ def _decisions() -> Iterator[tuple[str, Cell | None]]:
     yield "  best nodes: 11-100", lambda c: f"{c.decisions.tie_sets['11-100']:,}"
     yield "  best nodes: over 100", lambda c: f"{c.decisions.tie_sets['over 100']:,}"
     yield "  only one node fits", lambda c: f"{c.decisions.single_feasible:,}"
-    yield "decisions per second", lambda c: "" if c.timing is None else f"{c.timing.decisions_per_second:,.0f}"
+    yield "decisions per second", _speed
+
+
+def _speed(configuration: ConfigurationReport) -> str:
+    timing = configuration.timing
+    return f"{timing.decisions_per_second:,.0f}" if timing is not None and configuration.decisions.attempts else ""
 
 
 def _fitting(configuration: ConfigurationReport) -> str:

@@ -136,7 +136,9 @@ class TopologyCounter:
     def move_rows(self, previous: Int64s) -> None:
         """Rows have new numbers: new row i was row previous[i], or starts from zero where that is -1."""
         for channel in self.channels.values():
-            moved = channel.per_row[np.maximum(previous, 0)] if len(channel.per_row) else np.zeros(len(previous), np.int64)
+            moved = (
+                channel.per_row[np.maximum(previous, 0)] if len(channel.per_row) else np.zeros(len(previous), np.int64)
+            )
             moved[previous < 0] = 0
             channel.per_row = moved
         self._topology_version = -1

@@ -1,7 +1,7 @@
 """Quick questions about arrays of flags.
 
-`ndarray.all()` and `any()` go through Python; for the few hundred rows of a sampled search that is most of their cost. The
-position of the smallest or largest element is found in C, and stops at the first hit for booleans.
+`ndarray.all()` and `any()` go through Python; for the few hundred rows of a sampled search that is most of their cost.
+The position of the smallest or largest element is found in C, and stops at the first hit for booleans.
 """
 
 from __future__ import annotations

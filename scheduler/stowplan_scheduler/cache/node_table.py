@@ -1,7 +1,8 @@
 """The snapshot as columns: what vector rules read.
 
 One row per node of the snapshot, in snapshot order (row == position in `Snapshot.node_info_list`). `apply` takes the
-delta of a snapshot update and rewrites only the rows that changed. Whoever keeps results per row learns what to compute again from
+delta of a snapshot update and rewrites only the rows that changed. Whoever keeps results per row learns what to
+compute again from
 
 * `rows`: a log of the rows whose pods or node changed;
 * `counters`: topology counters, which are told every pod that came or went;

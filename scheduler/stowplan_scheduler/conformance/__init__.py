@@ -2,7 +2,8 @@
 
     python -m stowplan_scheduler.conformance evaluate|run|config < scenarios.jsonl
 
-The formats are those of the oracle (tests/conformance/README.md). A scenario that needs something that is not built gives
+The formats are those of the oracle (tests/conformance/README.md). A scenario that needs something that is not built
+gives
 `{"id": ..., "unsupported": "<what>"}`: never a wrong answer. This is the one package of the scheduler that reads and
 prints.
 """

@@ -1,7 +1,8 @@
 """Mode `run`: a whole scheduler in virtual time, with the oracle's time model.
 
-A cycle starts only at (k + 1/2) * cycleSeconds, one per slot; everything that a cycle or a step causes has settled before
-the next slot. API server and kubelet are played here: a bound pod runs at once, a victim goes after its grace period.
+A cycle starts only at (k + 1/2) * cycleSeconds, one per slot; everything that a cycle or a step causes has settled
+before the next slot. API server and kubelet are played here: a bound pod runs at once, a victim goes after its grace
+period.
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ from stowplan_scheduler.objects import Pod, PodCondition, PriorityClass
 from stowplan_scheduler.scheduler import Scheduler
 from stowplan_scheduler.timestamps import format_time, parse_time
 
-from .scenario import KINDS, LISTS, ConfigurationError, Unsupported, admit, check_supported, configuration, decode, with_uid
+from .scenario import (
+    KINDS,
+    LISTS,
+    ConfigurationError,
+    Unsupported,
+    admit,
+    check_supported,
+    configuration,
+    decode,
+    with_uid,
+)
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000

@@ -1,7 +1,7 @@
 """Why a pod fits nowhere: verdicts of all visited nodes, and the FitError text users see.
 
-Follows pkg/scheduler/framework/types.go (Diagnosis, FitError) of Kubernetes v1.37.2. Verdicts stay numbers, one per row;
-a Status object is made only for the distinct ones.
+Follows pkg/scheduler/framework/types.go (Diagnosis, FitError) of Kubernetes v1.37.2. Verdicts stay numbers, one per
+row; a Status object is made only for the distinct ones.
 """
 
 from __future__ import annotations
@@ -90,7 +90,12 @@ def verdict_status(verdict: int, tables: Sequence[Sequence[Status]]) -> Status:
 
 
 class SchedulingError(Exception):
-    """A cycle failed: something broke, the pod was not rejected."""
+    """A cycle failed: something broke, the pod was not rejected.
+
+    `next_start`: where the next search begins if nodes had been visited by then, None if the start index stays.
+    """
+
+    next_start: int | None = None
 
 
 class FitError(Exception):

@@ -1,8 +1,8 @@
 """What a plugin is: the extension points and the contract of vector rules.
 
-A filter or score rule answers for many nodes at once. It gets a `NodeView` (some rows of the node table, as they are or
-as they would be) and returns one number per row: a reason id (0 = the node passes) or a raw score. It never raises for a
-node; a failure is a reason with code ERROR, which surfaces only if upstream would have visited that node.
+A filter or score rule answers for many nodes at once. It gets a `NodeView` (some rows of the node table, as they are
+or as they would be) and returns one number per row: a reason id (0 = the node passes) or a raw score. It never raises
+for a node; a failure is a reason with code ERROR, which surfaces only if upstream would have visited that node.
 
 A rule declares its inputs, so that the runtime knows how long an answer holds:
 
@@ -134,7 +134,7 @@ class FilterPlugin(Plugin):
 
     filter_inputs: ClassVar[Inputs] = Inputs.CLUSTER
     filter_reads_requests: ClassVar[bool] = True
-    """Whether the key depends on amounts of resources. If not, the answer is shared by pods that differ only in those."""
+    """Whether the key depends on amounts of resources; if not, pods that differ only in those share the answer."""
 
     def __init__(self) -> None:
         """Make the table of reasons."""
@@ -183,7 +183,7 @@ class ScorePlugin(Plugin):
         """Raw scores, int64, shape (view.size,)."""
 
     def normalize(self, state: object, scores: Scores, view: NodeView | None) -> Scores:
-        """Scores in 0..100 from raw ones; `view` holds the scored rows (None: a NODE rule whose scores are all equal)."""
+        """Scores in 0..100 from raw ones; `view` holds the scored rows, None if all rows have the same raw score."""
         return scores
 
 
@@ -233,7 +233,7 @@ class PreBindPlugin(Plugin):
 
     @abstractmethod
     def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Success: there is something to prepare (a PreBind effect asks for it). Skip: nothing. Else why not to bind."""
+        """Success: a PreBind effect asks for something to be prepared. Skip: nothing to do. Else why not to bind."""
 
 
 class BindPlugin(Plugin):

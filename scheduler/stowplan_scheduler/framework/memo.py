@@ -75,7 +75,7 @@ class NodeVerdicts:
 
 
 class NodeScores:
-    """Raw scores of one NODE score rule with one key. `uniform` is the final score if all rows have the same raw one."""
+    """Raw scores of one NODE score rule with one key; `uniform` is the final score if all raw ones are equal."""
 
     __slots__ = ("_layout", "_version", "plugin", "raw", "state", "uniform")
 

@@ -7,6 +7,7 @@ v1.37.2. Extenders and opportunistic batching (inert with the default profile) a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
@@ -75,8 +76,16 @@ class Preempts(Protocol):
     executor: PreemptionExecutor
 
 
-class NodesMissing(SchedulingError):
+class NoNodesError(SchedulingError):
     """There is no node at all (upstream ErrNoNodesAvailable)."""
+
+
+class RuleBroke(SchedulingError):  # noqa: N818 - says what happened
+    """A filter rule failed on the node in `row` for another reason than the pod's not fitting there."""
+
+    def __init__(self, status: Status, row: int) -> None:
+        super().__init__(f'running "{status.plugin}" filter plugin: {status.message}')
+        self.row = row
 
 
 class Profile:
@@ -208,13 +217,13 @@ class Profile:
         tie_break: TieBreak,
         rng: Rng,
     ) -> tuple[Decision | FitFailure, int]:
-        """Decide for one pod; returns the decision and the next start index. Raises SchedulingError.
+        """Decide for one pod; returns the decision and the next start index. Raises SchedulingError, which has it too.
 
         Upstream schedulePod with findNodesThatFitPod.
         """
         table = cluster.table
         if not table.size:
-            raise NodesMissing(NO_NODES)
+            raise NoNodesError(NO_NODES)
         state = CycleState()
         search, outcome = self.search(pod, state, cluster, nominations)
         if not outcome.status.is_success:
@@ -233,7 +242,11 @@ class Profile:
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
         found = self._find(search, candidates, start)
         if found.count == 0 or len(diagnosis.rows) or self._may_break():
-            self._diagnose(diagnosis, search, found.failed)
+            try:
+                self._diagnose(diagnosis, search, found.failed)
+            except RuleBroke as failure:
+                failure.next_start = (start + _visited_before(failure.row, diagnosis, candidates, start)) % table.size
+                raise
             failed = len(diagnosis.rows)
         else:
             # Nobody asks why nodes failed if others fit.
@@ -241,7 +254,11 @@ class Profile:
         start = (start + found.count + failed) % table.size
         if found.count == 0:
             return FitFailure(diagnosis, search, state), start
-        return self._select(search, found, failed, state, tie_break, rng), start
+        try:
+            return self._select(search, found, failed, state, tie_break, rng), start
+        except SchedulingError as failure:
+            failure.next_start = start
+            raise
 
     def _find(self, search: Search, candidates: RowArray | None, start: int) -> Found:
         count = search.cluster.table.size if candidates is None else len(candidates)
@@ -256,7 +273,9 @@ class Profile:
         found = search.find(np.array([row], np.intp), 0, 1)
         if found.count:
             return True
-        self._diagnose(diagnosis, search, found.failed)
+        with suppress(RuleBroke):
+            # Upstream logs the error of this one node and goes on with the normal search.
+            self._diagnose(diagnosis, search, found.failed)
         return False
 
     def _may_break(self) -> bool:
@@ -264,14 +283,16 @@ class Profile:
         return any(plugin.reasons.has_errors for plugin in self.filters)
 
     def _diagnose(self, diagnosis: Diagnosis, search: Search, failed: RowArray) -> None:
-        """Add failed nodes to the diagnosis; raises SchedulingError if a rule broke on a visited node."""
+        """Add failed nodes to the diagnosis; raises RuleBroke for the first visited node on which a rule broke."""
         if not len(failed):
             return
         verdicts = search.verdicts(failed)
-        for verdict in distinct(verdicts):
-            status = verdict_status(verdict, self._reasons)
-            if status.code is Code.ERROR:
-                raise SchedulingError(f'running "{status.plugin}" filter plugin: {status.message}')
+        statuses = {verdict: verdict_status(verdict, self._reasons) for verdict in distinct(verdicts)}
+        broken = [verdict for verdict, status in statuses.items() if status.code is Code.ERROR]
+        if broken:
+            first = int(np.flatnonzero(np.isin(verdicts, broken))[0])
+            raise RuleBroke(statuses[int(verdicts[first])], int(failed[first]))
+        for verdict, status in statuses.items():
             diagnosis.statuses[verdict] = status
             if status.code is Code.PENDING:
                 diagnosis.pending_plugins |= {status.plugin}
@@ -334,6 +355,16 @@ class FitFailure:
 _NOTHING_SAID = PreFilterOutcome(SUCCESS, None, frozenset())
 
 
+def _visited_before(row: int, diagnosis: Diagnosis, candidates: RowArray | None, start: int) -> int:
+    """How many nodes had a verdict when the search came to `row`, a failed nominated node among them."""
+    if candidates is None:
+        order = (np.arange(diagnosis.node_count) + start) % diagnosis.node_count
+    else:
+        order = np.roll(candidates, -(start % len(candidates)))
+    visited = order[: int(np.flatnonzero(order == row)[0])]
+    return len(visited) + int(np.count_nonzero(~np.isin(diagnosis.rows, visited)))
+
+
 def _names_after(plan: Plan, plugin: FilterPlugin) -> frozenset[str]:
     names = [step.plugin.name for step in plan.pre_filters]
     return frozenset(names[names.index(plugin.name) + 1 :])
@@ -345,4 +376,4 @@ def _empty_set(plugins: Sequence[str]) -> Status:
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously")
 
 
-__all__ = ["Decision", "FitFailure", "NodesMissing", "PreFilterOutcome", "Profile"]
+__all__ = ["Decision", "FitFailure", "NoNodesError", "PreFilterOutcome", "Profile"]

@@ -1,8 +1,9 @@
 """The score pipeline: PreScore, Score, NormalizeScore and weights over the feasible nodes.
 
-Follows prioritizeNodes in pkg/scheduler/schedule_one.go and RunScorePlugins in pkg/scheduler/framework/runtime/framework.go
-of Kubernetes v1.37.2. Totals are built from what needs no work for this pod: rules that score every node alike are
-left out, pre-summed row scores are read off the memo; only the rest is computed and normalised.
+Follows prioritizeNodes in pkg/scheduler/schedule_one.go and RunScorePlugins in
+pkg/scheduler/framework/runtime/framework.go of Kubernetes v1.37.2. Totals are built from what needs no work for this
+pod: rules that score every node alike are left out, pre-summed row scores are read off the memo; only the rest is
+computed and normalised.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def _normalized(plugin: ScorePlugin, state: object, raw: Scores, view: NodeView)
 
 def _checked_value(plugin: str, score: int) -> int:
     if not 0 <= score <= MAX_NODE_SCORE:
-        text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+        text = (
+            f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
+        )
         raise SchedulingError(text)
     return score
 

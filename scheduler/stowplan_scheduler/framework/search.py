@@ -45,7 +45,7 @@ class Nominations(Protocol):
 
 def nodes_to_find(count: int, percentage: int) -> int:
     """How many feasible nodes are enough among `count` (upstream numFeasibleNodesToFind); 0 percent: adaptive."""
-    if count < 100:  # noqa: PLR2004 - upstream minFeasibleNodesToFind
+    if count < 100:
         return count
     if percentage == 0:
         percentage = max(5, 50 - count // 125)
@@ -116,7 +116,9 @@ class Search:
         """(index, row) of the rows with nominated pods that this pod must yield to."""
         if self._nominated is None:
             row_of = self.cluster.table.row_of
-            found = [row_of[name] for name in self._nominations.nominated_nodes() if name in row_of and self._yields_to(name)]
+            found = [
+                row_of[name] for name in self._nominations.nominated_nodes() if name in row_of and self._yields_to(name)
+            ]
             self._nominated = np.array(sorted(found), np.intp) if found else _NO_ROWS
         if not len(self._nominated):
             return []

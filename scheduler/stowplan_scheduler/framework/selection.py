@@ -1,9 +1,9 @@
 """Host selection: which of the best nodes is taken.
 
 Upstream puts the scored nodes into a max-heap and takes the root (pkg/scheduler/framework/types.go,
-NewSortedScoredNodes). Which of several best nodes becomes the root depends on the positions of all of them: it is the best node that comes
-first in the pre-order walk of the implicit binary tree over the visiting order (a node, then its left subtree, then its
-right one).
+NewSortedScoredNodes). Which of several best nodes becomes the root depends on the positions of all of them: it is the
+best node that comes first in the pre-order walk of the implicit binary tree over the visiting order (a node, then its
+left subtree, then its right one).
 """
 
 from __future__ import annotations

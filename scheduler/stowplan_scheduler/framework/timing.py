@@ -1,7 +1,7 @@
 """Timing hooks: how long each plugin takes at each extension point.
 
-The core reads no clock. Whoever wants durations passes hooks with a clock of its own; without hooks nothing is wrapped and
-nothing is paid.
+The core reads no clock. Whoever wants durations passes hooks with a clock of its own; without hooks nothing is
+wrapped and nothing is paid.
 """
 
 from __future__ import annotations

@@ -22,7 +22,12 @@ class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
     limits: ResourceMap | None = None
 
 
-class ContainerPort(ApiStruct, frozen=True, kw_only=True, rename={"host_ip": "hostIP", "host_port": "hostPort", "container_port": "containerPort"}):
+class ContainerPort(
+    ApiStruct,
+    frozen=True,
+    kw_only=True,
+    rename={"host_ip": "hostIP", "host_port": "hostPort", "container_port": "containerPort"},
+):
     """One port; only those with `host_port` > 0 matter to scheduling."""
 
     container_port: int = 0
@@ -171,7 +176,8 @@ class OpaqueSource(ApiStruct, frozen=True, kw_only=True):
 
 class Volume(ApiStruct, frozen=True, kw_only=True):
     """A volume that scheduling may look at. Sources that no scheduling rule reads (config maps, secrets, projected
-    tokens, empty directories, host paths) decode to a volume with nothing set; see `schedulable_volumes`."""
+    tokens, empty directories, host paths) decode to a volume with nothing set; see `schedulable_volumes`.
+    """
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None

@@ -19,6 +19,7 @@ from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.cluster import Cluster
 from stowplan_scheduler.framework.cluster_event import Action, ClusterEvent, EventRegistration, Resource
 from stowplan_scheduler.framework.cycle_state import CycleState
+from stowplan_scheduler.framework.diagnosis import Diagnosis
 from stowplan_scheduler.framework.interface import (
     FilterPlugin,
     Inputs,
@@ -34,7 +35,6 @@ from stowplan_scheduler.framework.interface import (
     Scores,
     default_normalize,
 )
-from stowplan_scheduler.framework.diagnosis import Diagnosis
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.search import Search
 from stowplan_scheduler.framework.selection import Rng
@@ -178,9 +178,7 @@ class VolumeBinding(_VolumeRule, ScorePlugin, ReservePlugin, PreBindPlugin):
         return SKIP
 
 
-class DynamicResources(
-    FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePlugin, ReservePlugin, PreBindPlugin
-):
+class DynamicResources(FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePlugin, ReservePlugin, PreBindPlugin):
     """Devices. Scores every node 0 for pods without claims, as upstream does."""
 
     name = "DynamicResources"
@@ -208,8 +206,8 @@ class DynamicResources(
     def post_filter(self, pod: PodInfo, search: Search, diagnosis: Diagnosis, rng: Rng) -> PostFilterResult:
         """Nothing to deallocate: a rejection without a reason, so that preemption runs.
 
-        Where an earlier PreFilter ended the loop, upstream misses the state that its own PreFilter would have written and
-        fails; preemption then does not run.
+        Where an earlier PreFilter ended the loop, upstream misses the state that its own PreFilter would have written
+        and fails; preemption then does not run.
         """
         if self.name in search.state.not_asked:
             return PostFilterResult(error("not found"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -37,23 +36,18 @@ def label(info: NodeInfo, key: str) -> str:
     return "" if value is None else f"={value}"
 
 
-def counters_of(table: NodeTable) -> Iterable[TopologyCounter]:
-    return list(table.counters._counters.values())
-
-
 class Recounted(Play):
     """A play that counts again after every cycle."""
-
-    kinds: int = 0
 
     def cycle(self, kind: str = "cycle") -> list[Effect]:
         effects = super().cycle(kind)
         table = self.scheduler.cluster.table
         rows = slice(0, table.size)
-        for counter in counters_of(table):
+        for counter in table.counters:
             counter.refresh()
             got = {key: counter.at(key, rows).tolist() for key in counter.channels}
             assert got == recounted(counter, table)
+            assert counter.is_empty == (not any(map(any, got.values())))
         return effects
 
 
@@ -169,6 +163,6 @@ def test_every_counter_hears_of_a_shape_that_was_there_before_it() -> None:
         world.cache.add_pod(world.info(pod(f"late{round_number}").labels(app="web").on("a").build()))
         world.refresh()
         counter.refresh()
-        numbers.append([int(each.at(ZONE, slice(0, 1))[0]) for each in counters_of(table)])
+        numbers.append([int(each.at(ZONE, slice(0, 1))[0]) for each in table.counters])
     assert numbers == [[3], [4, 4], [5, 5, 5]]
     assert all(earlier < later for earlier, later in pairwise(numbers))

@@ -8,24 +8,22 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 from stowplan_scheduler.cache.node_table import NodeTable
+from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.cache.snapshot import RowChange, Snapshot, SnapshotDelta
 from stowplan_scheduler.effects import Effect
 from support.builders import ZONE, node, pod
 from support.histories import BINDINGS, COMMON, RARE, History, Play, histories, scheduler_of
 from support.tables import World
 
-NUMBERS = (
-    "allocatable_cpu", "allocatable_memory", "allocatable_ephemeral", "allowed_pods", "requested_cpu",
-    "requested_memory", "requested_ephemeral", "non_zero_cpu", "non_zero_memory", "pod_count", "unschedulable",
-    "with_ports",
-)  # fmt: skip
+NUMBERS = ("allowed_pods", "pod_count", "unschedulable", "with_ports")
 CODES = (("taints", "taint_sets"), ("images", "image_sets"), ("features", "feature_sets"))
 KEYS = ("kubernetes.io/hostname", ZONE, "rack", "size", "absent")
-RESOURCES = ("example.com/gpu", "hugepages-2Mi", "example.com/absent")
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi", "example.com/absent")
 
 
 def contents(table: NodeTable) -> dict[str, list[object]]:
     """Every column in plain values: codes stand in another order in another table."""
+    view = NodeView(table, slice(0, table.size))
     found: dict[str, list[object]] = {name: getattr(table, name).tolist() for name in NUMBERS}
     for column, values in CODES:
         meaning = getattr(table, values).values
@@ -34,8 +32,9 @@ def contents(table: NodeTable) -> dict[str, list[object]]:
         label = table.labels(key)
         found[key] = [label.interned.values[code] for code in label.codes]
     for resource in RESOURCES:
-        found[f"requested {resource}"] = table.scalar(resource, table.scalar_requested).tolist()
-        found[f"allocatable {resource}"] = table.scalar(resource, table.scalar_allocatable).tolist()
+        found[f"requested {resource}"] = view.requested(resource).tolist()
+        found[f"non-zero {resource}"] = view.non_zero_requested(resource).tolist()
+        found[f"allocatable {resource}"] = view.allocatable(resource).tolist()
     found["names"] = [info.name for info in table.infos]
     return found
 
@@ -43,7 +42,7 @@ def contents(table: NodeTable) -> dict[str, list[object]]:
 def read_anew(snapshot: Snapshot) -> NodeTable:
     """A table that has never seen another snapshot."""
     infos = snapshot.node_info_list
-    changes = [RowChange(info, [(each, 1) for each in info.pods], True) for info in infos]  # noqa: FBT003
+    changes = [RowChange(info, [(each, 1) for each in info.pods], True) for info in infos]
     table = NodeTable()
     table.apply(snapshot, SnapshotDelta(changes=changes, relaid=True, previous_rows=[-1] * len(infos)))
     return table

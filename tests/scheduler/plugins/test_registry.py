@@ -25,7 +25,7 @@ ELSEWHERE = {"NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "Defau
 HERE = sorted(IN_TREE.keys() - ELSEWHERE)
 
 # What upstream implements and Stowplan leaves out: deallocating claims in PostFilter, as no pod with claims is decided.
-LEFT_OUT = {"DynamicResources": {"postFilter", "podGroupPostFilter"}}
+LEFT_OUT = {"DynamicResources": {"podGroupPostFilter"}}
 
 
 def test_every_default_plugin_is_there_in_order() -> None:

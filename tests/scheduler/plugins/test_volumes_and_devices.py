@@ -146,7 +146,7 @@ def test_nothing_is_reserved_or_prepared() -> None:
     info, state = info_of(pod("p").build()), CycleState()
     for plugin in (VolumeBinding(), DynamicResources()):
         assert plugin.reserve(state, info, "n").is_success
-        assert plugin.pre_bind(state, info, "n").is_success
+        assert plugin.pre_bind(state, info, "n").is_skip
         plugin.unreserve(state, info, "n")
 
 

@@ -1,7 +1,7 @@
 """InterPodAffinity, required terms: with whom the pod must, and must not, share a domain.
 
-Follows pkg/scheduler/framework/plugins/interpodaffinity/filtering.go of Kubernetes v1.37.2 with the host name fast path off
-(its default). Upstream's three maps of (topology key, value) -> count are three counters here.
+Follows pkg/scheduler/framework/plugins/interpodaffinity/filtering.go of Kubernetes v1.37.2 with the host name fast
+path off (its default). Upstream's three maps of (topology key, value) -> count are three counters here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ Sums = Mapping[str, Int64s]
 class RequiredTerms:
     """The required terms of one shape of pod, resolved, with their counters."""
 
-    __slots__ = ("_affinity", "_anti_affinity", "_existing", "affinity", "anti_affinity", "matches_itself", "namespace_labels")
+    __slots__ = (
+        "_affinity",
+        "_anti_affinity",
+        "_existing",
+        "affinity",
+        "anti_affinity",
+        "matches_itself",
+        "namespace_labels",
+    )
 
     def __init__(
         self,
@@ -47,7 +55,9 @@ class RequiredTerms:
         self.namespace_labels = namespace_labels
         self.matches_itself = matches_all(affinity, pod.shape)
         self._affinity = _handle("affinity", affinity, _all_terms(affinity)) if affinity else None
-        self._anti_affinity = _handle("anti-affinity", anti_affinity, _each_term(anti_affinity)) if anti_affinity else None
+        self._anti_affinity = (
+            _handle("anti-affinity", anti_affinity, _each_term(anti_affinity)) if anti_affinity else None
+        )
         self._existing = _existing_handle(pod, namespace_labels)
 
     def state(self, cluster: Cluster) -> AffinityState | None:

@@ -1,7 +1,8 @@
 """Terms of the incoming pod with their namespace selectors resolved, and how pods match terms.
 
-Follows pkg/scheduler/framework/plugins/interpodaffinity/plugin.go of Kubernetes v1.37.2: a namespaceSelector that selects
-something is expanded to the names of the namespaces there are and then dropped; an empty one stays, it means all.
+Follows pkg/scheduler/framework/plugins/interpodaffinity/plugin.go of Kubernetes v1.37.2: a namespaceSelector that
+selects something is expanded to the names of the namespaces there are and then dropped; an empty one stays, it means
+all.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         resources = cast("Sequence[Scored]", state)
         columns = [allocatable_and_used(view, r.name, true_requests=True) for r in resources]
         balance = _balance_of_present
-        if len(resources) == 2 and all(view.all_have(r.name) for r in resources):  # noqa: PLR2004
+        if len(resources) == 2 and all(view.all_have(r.name) for r in resources):
             balance = _balance_of_two
         after = balance([(capacity, used + r.amount) for (capacity, used), r in zip(columns, resources, strict=True)])
         before = balance(columns)
@@ -111,8 +111,8 @@ def _balance_of_present(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
     for has, fraction in fractions:
         squares += np.where(has, (fraction - mean) * (fraction - mean), 0.0)
     deviation = np.sqrt(squares / np.maximum(count, 1))
-    deviation = np.where(count == 2, _half_distance(fractions), deviation)  # noqa: PLR2004
-    deviation = np.where(count < 2, 0.0, deviation)  # noqa: PLR2004
+    deviation = np.where(count == 2, _half_distance(fractions), deviation)
+    deviation = np.where(count < 2, 0.0, deviation)
     return ((1.0 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
 
 

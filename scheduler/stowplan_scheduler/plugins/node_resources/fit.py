@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from stowplan_scheduler.cache.node_table import Bools
     from stowplan_scheduler.cache.node_view import NodeView
     from stowplan_scheduler.config.plugin_args import NodeResourcesFitArgs
-    from stowplan_scheduler.framework.cluster import Stores
-    from stowplan_scheduler.framework.cluster import Cluster
+    from stowplan_scheduler.framework.cluster import Cluster, Stores
     from stowplan_scheduler.framework.pod_info import PodInfo
 
 

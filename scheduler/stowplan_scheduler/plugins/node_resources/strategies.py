@@ -8,6 +8,7 @@ amounts and a view, and returns int64 scores in 0..100, shape (view.size,).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def _weighted(resources: Sequence[Scored], view: NodeView, share: Callable[[Int6
         return np.zeros(view.size, np.int64)
     if not len(weights):
         # Halving is what the default resources need; a shift is the same for non-negative numbers.
-        return total >> 1 if constant_weight == 2 else total // constant_weight  # noqa: PLR2004
+        return total >> 1 if constant_weight == 2 else total // constant_weight
     weights = weights + constant_weight
     return np.where(weights > 0, total // np.maximum(weights, 1), 0)
 
@@ -85,7 +86,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
         # math.Round: half away from zero; all values are non-negative.
         mean = total / np.maximum(weights, 1)
         whole = np.floor(mean)
-        return (whole + (mean - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
+        return (whole + (mean - whole >= 0.5)).astype(np.int64)
 
     return score
 
@@ -99,7 +100,7 @@ def broken_linear(shape: Sequence[tuple[int, int]], utilization: int) -> int:
     points = [(x, y * scale) for x, y in shape]
     if utilization <= points[0][0]:
         return points[0][1]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if utilization <= x1:
             rise = (y1 - y0) * (utilization - x0)
             step = abs(rise) // (x1 - x0)

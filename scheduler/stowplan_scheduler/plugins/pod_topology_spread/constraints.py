@@ -34,7 +34,7 @@ SYSTEM_DEFAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One compiled constraint. The policies say whether the pod's node affinity and tolerations decide which nodes count."""
+    """One compiled constraint; `honors_*`: the pod's node affinity or tolerations decide which nodes count."""
 
     max_skew: int
     topology_key: str
@@ -47,7 +47,7 @@ class Constraint:
 def compile_constraints(
     constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str
 ) -> tuple[Constraint, ...]:
-    """Those with `whenUnsatisfiable: action`; matchLabelKeys are read off the pod's own labels. Raises SelectorError."""
+    """Those with `whenUnsatisfiable: action`; matchLabelKeys come from the pod's labels. Raises SelectorError."""
     return tuple(_compile(c, labels) for c in constraints if c.when_unsatisfiable == action)
 
 

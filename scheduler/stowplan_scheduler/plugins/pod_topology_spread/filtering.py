@@ -25,7 +25,7 @@ TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One constraint with its counts: `sums[code]` per domain, `present` where the domain counts, and `eligible` rows."""
+    """One constraint with its counts: `sums[code]` per domain, `present` domains, and `eligible` rows."""
 
     constraint: Constraint
     self_match: int
@@ -105,7 +105,7 @@ def with_pods(
         if delta:
             sums = spread.sums.copy()
             sums[code] += delta
-            spread = Spread(constraint, spread.self_match, sums, spread.present, spread.eligible)  # noqa: PLW2901
+            spread = Spread(constraint, spread.self_match, sums, spread.present, spread.eligible)
         changed.append(spread)
     if all(new is old for new, old in zip(changed, state, strict=True)):
         # The same object: rows whose states are one can be judged together.
@@ -116,4 +116,3 @@ def with_pods(
 def _matching(constraint: Constraint, pod: PodInfo, others: Sequence[PodInfo]) -> int:
     namespace = pod.shape.namespace
     return sum(o.shape.namespace == namespace and constraint.query.matches(o.shape.labels) for o in others)
-

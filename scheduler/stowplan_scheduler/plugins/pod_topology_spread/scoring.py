@@ -97,7 +97,7 @@ def raw_scores(state: ScoreState, view: NodeView) -> Scores:
         total += part if all_true(codes) else np.where(codes != 0, part, 0.0)
     whole = np.floor(total)
     # math.Round: half away from zero; all values are non-negative.
-    scores = (whole + (total - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
+    scores = (whole + (total - whole >= 0.5)).astype(np.int64)
     if state.ignored is not None:
         scores[state.ignored] = 0
     return scores

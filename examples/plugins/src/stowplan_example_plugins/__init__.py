@@ -1,0 +1,1 @@
+"""Two example plugins for Stowplan. See the README beside this package."""
