@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stowplan_scheduler.cache.errors import CacheError
+from stowplan_scheduler.config.gotext import format_duration
 from stowplan_scheduler.effects import AttemptFailed, Bind, Effect, Outcome, PatchPodStatus, PreBind, RecordEvent
 from stowplan_scheduler.framework.cluster_event import ASSIGNED_POD_DELETE
 from stowplan_scheduler.framework.cycle_state import CycleState
@@ -46,6 +47,8 @@ class Binding:
     node_name: str
     profile: Profile
     state: CycleState
+    permitted_at: int = 0
+    """When the Permit plugins were asked."""
     waits: dict[str, int] = field(default_factory=dict)
     """Permit plugins that have not allowed it, with their deadlines."""
     pre_binds: list[str] = field(default_factory=list)
@@ -211,6 +214,7 @@ class Attempts:
         return None
 
     def _permit(self, binding: Binding, now: int) -> Status | None:
+        binding.permitted_at = now
         for plugin in binding.profile.permit:
             status, wait = plugin.permit(binding.state, binding.assumed, binding.node_name)
             if status.code is Code.WAIT:
@@ -459,4 +463,5 @@ def _refusal(status: Status, point: str) -> Failure:
 
 
 def _timeout_text(binding: Binding, plugin: str) -> str:
-    return f"rejected due to timeout after waiting on permit at plugin {plugin}"
+    waited = format_duration(binding.waits[plugin] - binding.permitted_at)
+    return f"rejected due to timeout after waiting {waited} at plugin {plugin}"

@@ -14,6 +14,7 @@ from stowplan_scheduler.objects import (
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    ResourceSlice,
     Service,
     StatefulSet,
 )
@@ -28,6 +29,7 @@ ApiObject = (
     | StatefulSet
     | PodDisruptionBudget
     | DeviceClass
+    | ResourceSlice
     | PriorityClass
 )
 """The kinds that the scheduler watches. Priority classes are resolved by admission; they are accepted and ignored."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from stowplan_scheduler.cache.cache import Cache
 from stowplan_scheduler.cache.errors import CacheError
+from stowplan_scheduler.config import ConfigurationError
 from stowplan_scheduler.effects import Effect, Observe, SetTimer
 from stowplan_scheduler.events import (
     EffectDone,
@@ -43,7 +44,7 @@ from stowplan_scheduler.framework.memo import MAX_MEMO_BYTES, Memo
 from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
 from stowplan_scheduler.framework.runtime import Profile
 from stowplan_scheduler.framework.selection import Rng, TieBreak
-from stowplan_scheduler.objects import DeviceClass, Namespace, Node, Pod
+from stowplan_scheduler.objects import DeviceClass, Namespace, Node, Pod, ResourceSlice
 from stowplan_scheduler.profiles import build_profiles
 from stowplan_scheduler.queue import (
     SECOND,
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
     from stowplan_scheduler.config import KubeSchedulerConfiguration
     from stowplan_scheduler.framework.timing import Hooks
 
-_DEVICE_CLASS_ADD = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD)
-_DEVICE_CLASS_UPDATE = ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE)
+_WATCHED: Mapping[type, Resource] = {DeviceClass: Resource.DEVICE_CLASS, ResourceSlice: Resource.RESOURCE_SLICE}
+"""Kinds other than pods and nodes whose changes may let a waiting pod fit."""
 
 
 class Scheduler:
@@ -80,10 +81,15 @@ class Scheduler:
         max_memo_bytes: int = MAX_MEMO_BYTES,
         hooks: Hooks | None = None,
     ) -> None:
-        """An empty cluster. `start`: when the queue's 30-second flush begins. Raises ConfigurationError.
+        """An empty cluster. `start`: when the queue's 30-second flush begins.
+
+        Raises ConfigurationError, also for a valid configuration with extenders: they are not asked yet, and a decision
+        without them would be another one.
 
         `memo=False` computes everything anew in each cycle; decisions are the same.
         """
+        if config.extenders:
+            raise ConfigurationError(["extenders: not decided yet; a configuration must come without them"], "build")
         self.rng = rng
         self.tie_break = tie_break
         self.stores = Stores()
@@ -331,13 +337,20 @@ class Scheduler:
         store[key] = other
         self._stores_changed(other)
         if isinstance(other, DeviceClass):
-            event = _DEVICE_CLASS_ADD if old is None else _DEVICE_CLASS_UPDATE
+            self.stores.served.put(other, old if isinstance(old, DeviceClass) else None)
+        resource = _WATCHED.get(type(other))
+        if resource is not None:
+            event = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE)
             self.queue.move_all_to_active_or_backoff(event, old, other, now)
 
     def _other_gone(self, other: object) -> None:
         store = self._store_of(other)
-        if store is not None and store.pop(_store_key(other), None) is not None:
-            self._stores_changed(other)
+        gone = None if store is None else store.pop(_store_key(other), None)
+        if gone is None:
+            return
+        self._stores_changed(other)
+        if isinstance(gone, DeviceClass):
+            self.stores.served.remove(gone)
 
     def _stores_changed(self, other: object) -> None:
         self.stores.version += 1
@@ -356,6 +369,7 @@ _STORE_NAMES = {
     "StatefulSet": "stateful_sets",
     "PodDisruptionBudget": "pod_disruption_budgets",
     "DeviceClass": "device_classes",
+    "ResourceSlice": "resource_slices",
 }
 
 

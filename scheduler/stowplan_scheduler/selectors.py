@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from .names import label_key_errors, label_value_errors
 from .objects import (
+    AbsentList,
     LabelSelector,
     NodeAffinity,
     NodeSelector,
@@ -192,8 +193,9 @@ def _quote(text: str) -> str:
 
 
 def _json(values: Sequence[str]) -> str:
-    # An absent list and an empty one are the same here; upstream prints the absent one, by far the commoner, as null.
-    return json.dumps(list(values), ensure_ascii=False, separators=(",", ":")) if values else "null"
+    if isinstance(values, AbsentList):
+        return "null"
+    return json.dumps(list(values), ensure_ascii=False, separators=(",", ":"))
 
 
 # ---- node selectors ------------------------------------------------------------------------------------------------

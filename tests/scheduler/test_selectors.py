@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stowplan_scheduler.names import label_key_errors, label_value_errors
 from stowplan_scheduler.objects import (
+    ABSENT_LIST,
     LabelSelector,
     LabelSelectorRequirement,
     NodeAffinity,
@@ -36,11 +37,11 @@ from stowplan_scheduler.selectors import (
 
 
 def requirement(key: str, operator: str, *values: str) -> LabelSelectorRequirement:
-    return LabelSelectorRequirement(key=key, operator=operator, values=values)
+    return LabelSelectorRequirement(key=key, operator=operator, values=values or ABSENT_LIST)
 
 
 def expression(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
-    return NodeSelectorRequirement(key=key, operator=operator, values=values)
+    return NodeSelectorRequirement(key=key, operator=operator, values=values or ABSENT_LIST)
 
 
 def term(*expressions: NodeSelectorRequirement, fields: tuple[NodeSelectorRequirement, ...] = ()) -> NodeSelectorTerm:
@@ -319,6 +320,10 @@ def test_a_checked_node_selector_reports_where_it_is_wrong() -> None:
     """Used for the added affinity of the configuration, whose errors name their path."""
     good = term(expression("k", "Exists"))
     assert len(checked_node_selector(NodeSelector(node_selector_terms=(good, term())))) == 1
+    empty = NodeSelectorRequirement(key="k", operator="In", values=())
+    with pytest.raises(SelectorError, match=r"values: Invalid value: \[\]: for 'in', 'notin' operators"):
+        # A list that is written out and empty is told from one that is not there.
+        checked_node_selector(NodeSelector(node_selector_terms=(good, term(empty))))
     with pytest.raises(SelectorError) as caught:
         checked_node_selector(NodeSelector(node_selector_terms=(good, term(expression("k", "Gt")))), "added")
     assert str(caught.value) == (

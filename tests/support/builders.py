@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stowplan_scheduler.defaulting import default_pod
 from stowplan_scheduler.objects import (
+    ABSENT_LIST,
     Affinity,
     Container,
     ContainerImage,
@@ -74,19 +75,19 @@ def amounts(**values: Quantity) -> ResourceMap:
 
 def selector(*expressions: tuple[str, str, Iterable[str]], **labels: str) -> LabelSelector:
     """A label selector: labels that must be equal, and expressions (key, operator, values)."""
-    parsed = tuple(LabelSelectorRequirement(key=k, operator=op, values=tuple(vs)) for k, op, vs in expressions)
+    parsed = tuple(LabelSelectorRequirement(key=k, operator=op, values=tuple(vs) or ABSENT_LIST) for k, op, vs in expressions)
     return LabelSelector(match_labels=_named(LABELS, labels), match_expressions=parsed)
 
 
 def node_term(key: str, operator: str, *values: str) -> NodeSelectorTerm:
     """A node selector term with one expression on labels."""
-    expression = NodeSelectorRequirement(key=LABELS.get(key, key), operator=operator, values=values)
+    expression = NodeSelectorRequirement(key=LABELS.get(key, key), operator=operator, values=values or ABSENT_LIST)
     return NodeSelectorTerm(match_expressions=(expression,))
 
 
 def name_term(*names: str, operator: str = "In") -> NodeSelectorTerm:
     """A node selector term on the node's name."""
-    field = NodeSelectorRequirement(key="metadata.name", operator=operator, values=names)
+    field = NodeSelectorRequirement(key="metadata.name", operator=operator, values=names or ABSENT_LIST)
     return NodeSelectorTerm(match_fields=(field,))
 
 

@@ -36,6 +36,7 @@ from stowplan_scheduler.objects import (
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    ResourceSlice,
     Service,
     StatefulSet,
     controller_of,
@@ -140,6 +141,7 @@ class ClusterInput:
     stateful_sets: tuple[StatefulSet, ...] = ()
     pod_disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     device_classes: tuple[DeviceClass, ...] = ()
+    resource_slices: tuple[ResourceSlice, ...] = ()
     warnings: tuple[str, ...] = ()
     origin: Mapping[tuple[str, str], str]
 
@@ -310,6 +312,7 @@ class Collector:
             stateful_sets=self._of(StatefulSet),
             pod_disruption_budgets=self._of(PodDisruptionBudget),
             device_classes=self._of(DeviceClass),
+            resource_slices=self._of(ResourceSlice),
             warnings=self._all_warnings(nodes, pods),
             origin=self._origins,
         )

@@ -28,6 +28,7 @@ from stowplan_scheduler.objects import (
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    ResourceSlice,
     Service,
     StatefulSet,
 )
@@ -45,6 +46,7 @@ ClusterObject = (
     | StatefulSet
     | PodDisruptionBudget
     | DeviceClass
+    | ResourceSlice
     | Deployment
     | DaemonSet
     | Job
@@ -86,6 +88,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "Job": Kind(type=Job, group="batch"),
     "PodDisruptionBudget": Kind(type=PodDisruptionBudget, group="policy"),
     "DeviceClass": Kind(type=DeviceClass, group="resource.k8s.io", versions=("v1", "v1beta2"), namespaced=False),
+    "ResourceSlice": Kind(
+        type=ResourceSlice, group="resource.k8s.io", versions=("v1", "v1beta2", "v1beta1"), namespaced=False
+    ),
 }
 
 

@@ -38,12 +38,12 @@ def _compared(first: ConfigurationReport, other: ConfigurationReport) -> Iterato
 def _nodes(first: ConfigurationReport, other: ConfigurationReport) -> Iterator[str]:
     before, after = first.nodes.in_use, other.nodes.in_use
     if before == after:
-        yield f"{other.name} uses as many nodes as {first.name}: {after} of {other.nodes.total}."
+        yield f"{other.name} uses as many nodes as {first.name}: {after:,} of {other.nodes.total:,}."
         return
     word = "fewer" if after < before else "more"
     yield (
-        f"{other.name} uses {abs(after - before)} {word} nodes than {first.name}: {after} instead of {before}"
-        f" (of {other.nodes.total})."
+        f"{other.name} uses {abs(after - before):,} {word} nodes than {first.name}: {after:,} instead of {before:,}"
+        f" (of {other.nodes.total:,})."
     )
 
 
@@ -53,7 +53,8 @@ def _placed(first: ConfigurationReport, other: ConfigurationReport) -> Iterator[
         return
     word = "fewer" if after < before else "more"
     yield (
-        f"{other.name} leaves {abs(after - before)} {word} pods pending than {first.name}: {after} instead of {before}."
+        f"{other.name} leaves {abs(after - before):,} {word} pods pending than {first.name}: "
+        f"{after:,} instead of {before:,}."
     )
 
 

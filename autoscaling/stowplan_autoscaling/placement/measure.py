@@ -7,9 +7,8 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
-from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.objects import Node
 from stowplan_scheduler.quantity import format_quantity
 from stowplan_scheduler.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -35,7 +34,12 @@ from .report import (
 from .shape import Shape, default_shape
 
 if TYPE_CHECKING:
+    from stowplan_scheduler.cache.node_info import NodeInfo
     from stowplan_scheduler.objects import Pod
+
+Int64s = NDArray[np.int64]
+Float64s = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 EXAMPLES: Final = 3
 """Pods named per group of pending pods."""
@@ -51,10 +55,10 @@ _TIE_SETS: Final = (("1", 1), ("2-10", 10), ("11-100", 100), ("over 100", None))
 
 def measure(outcome: Outcome, *, name: str, shape: Shape | None = None) -> ConfigurationReport:
     """The report of one configuration; `shape` None: the proportions of the cluster."""
-    usage = Usage(outcome.table)
+    usage = Usage(outcome.nodes)
     full_below = full_thresholds(outcome.requests)
     in_use = usage.in_use
-    shape = shape or default_shape(outcome.table)
+    shape = shape or default_shape(outcome.nodes)
     return ConfigurationReport(
         name=name,
         settled=outcome.settled,
@@ -62,7 +66,7 @@ def measure(outcome: Outcome, *, name: str, shape: Shape | None = None) -> Confi
         pending=_pending(outcome.pending),
         other_schedulers=_other_schedulers(outcome.other_schedulers),
         victims=tuple(VictimReport(pod=v.pod.key, node=v.node_name, by=v.by) for v in outcome.victims),
-        nodes=NodesReport(total=outcome.table.size, in_use=int(np.count_nonzero(in_use))),
+        nodes=NodesReport(total=len(outcome.nodes), in_use=int(np.count_nonzero(in_use))),
         resources=tuple(_resource(usage, resource, full_below) for resource in usage.resources()),
         cpu_memory_gap=_gap(usage),
         largest_pod=None if shape is None else _largest_pod(usage, shape),
@@ -74,7 +78,7 @@ def measure(outcome: Outcome, *, name: str, shape: Shape | None = None) -> Confi
 def cluster_report(outcome: Outcome) -> ClusterReport:
     """The input, as far as it is the same for every configuration."""
     full_below = {name: amount(name, least) for name, least in full_thresholds(outcome.requests).items()}
-    return ClusterReport(nodes=outcome.table.size, pods=len(outcome.pods_before), full_below=full_below)
+    return ClusterReport(nodes=len(outcome.nodes), pods=len(outcome.pods_before), full_below=full_below)
 
 
 def amount(name: str, raw: int) -> Amount:
@@ -139,38 +143,44 @@ def _other_schedulers(pods: Sequence[Pod]) -> tuple[OtherScheduler, ...]:
 class Usage:
     """What the nodes have and what is requested of it, by resource, one number per node."""
 
-    def __init__(self, table: NodeTable) -> None:
-        self.table = table
-        self._view = NodeView(table, slice(0, table.size))
+    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
+        self.nodes = nodes
+        self._columns: dict[tuple[str, bool], Int64s] = {}
         self.in_use: Bools = np.array(
-            [any(not belongs_to_node(info.pod) for info in node.pods) for node in table.infos], np.bool_
+            [any(not belongs_to_node(info.pod) for info in node.pods) for node in nodes], np.bool_
         )
 
     def resources(self) -> list[str]:
         """The core resources, then what else any node has or any pod on a node requests, by name."""
-        infos = self.table.infos
-        scalars = {name for info in infos for name in (*info.allocatable.scalar, *info.requested.scalar)}
-        storage = any(info.allocatable.ephemeral_storage or info.requested.ephemeral_storage for info in infos)
+        nodes = self.nodes
+        scalars = {name for node in nodes for name in (*node.allocatable.scalar, *node.requested.scalar)}
+        storage = any(node.allocatable.ephemeral_storage or node.requested.ephemeral_storage for node in nodes)
         return [CPU, MEMORY, *([EPHEMERAL_STORAGE] if storage else []), PODS, *sorted(scalars)]
 
     def allocatable(self, name: str) -> Int64s:
         """In the scheduler's unit."""
-        return self.table.allowed_pods if name == PODS else self._view.allocatable(name)
+        if (name, True) not in self._columns:
+            self._columns[name, True] = np.array([node.allocatable.get(name) for node in self.nodes], np.int64)
+        return self._columns[name, True]
 
     def requested(self, name: str) -> Int64s:
         """In the scheduler's unit."""
-        return self.table.pod_count if name == PODS else self._view.requested(name)
+        if (name, False) not in self._columns:
+            amounts = [len(node.pods) if name == PODS else node.requested.get(name) for node in self.nodes]
+            self._columns[name, False] = np.array(amounts, np.int64)
+        return self._columns[name, False]
 
     def free(self, name: str) -> Int64s:
         """What is left; 0 where a node is overcommitted."""
         free: Int64s = np.maximum(self.allocatable(name) - self.requested(name), 0)
         return free
 
-    def utilization(self, name: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Bools]:
-        """requested/allocatable of the nodes that `mask` marks: in use, and with any of the resource."""
+    def utilization(self, name: str) -> Float64s:
+        """requested/allocatable of the nodes that are in use and have any of the resource."""
         allocatable = self.allocatable(name)
         mask = self.in_use & (allocatable > 0)
-        return self.requested(name)[mask] / allocatable[mask], mask
+        shares: Float64s = self.requested(name)[mask] / allocatable[mask]
+        return shares
 
 
 def _resource(usage: Usage, name: str, full_below: dict[str, int]) -> ResourceReport:
@@ -186,7 +196,7 @@ def _resource(usage: Usage, name: str, full_below: dict[str, int]) -> ResourceRe
 
 
 def _stranded(usage: Usage, name: str, full_below: dict[str, int]) -> int:
-    full = np.zeros(usage.table.size, np.bool_)
+    full = np.zeros(len(usage.nodes), np.bool_)
     for other, least in full_below.items():
         if other != name:
             full |= usage.free(other) < least
@@ -194,7 +204,7 @@ def _stranded(usage: Usage, name: str, full_below: dict[str, int]) -> int:
 
 
 def _balance(usage: Usage, name: str) -> Balance | None:
-    shares, _ = usage.utilization(name)
+    shares = usage.utilization(name)
     if not len(shares):
         return None
     return Balance(mean=_rounded(shares.mean()), standard_deviation=_rounded(shares.std()))
@@ -218,9 +228,9 @@ def _rounded(number: float) -> float:
 
 def _largest_pod(usage: Usage, shape: Shape) -> LargestPod:
     names = tuple(name for name, _ in shape.amounts)
-    is_open = np.array([info.node is not None and _takes(info.node, names) for info in usage.table.infos], np.bool_)
+    is_open = np.array([info.node is not None and _takes(info.node, names) for info in usage.nodes], np.bool_)
     is_open &= usage.free(PODS) > 0
-    count, multiple = usage.free(PODS), np.full(usage.table.size, np.inf)
+    count, multiple = usage.free(PODS), np.full(len(usage.nodes), np.inf)
     for name, wanted in shape.amounts:
         count = np.minimum(count, usage.free(name) // wanted)
         multiple = np.minimum(multiple, usage.free(name) / wanted)
@@ -231,7 +241,7 @@ def _largest_pod(usage: Usage, shape: Shape) -> LargestPod:
     return LargestPod(
         shape=str(shape),
         amounts={name: amount(name, raw) for name, raw in scaled.items()},
-        node=usage.table.infos[row].name if fits else "",
+        node=usage.nodes[row].name if fits else "",
         count=int(count[is_open].sum()),
     )
 

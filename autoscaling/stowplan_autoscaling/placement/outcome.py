@@ -10,7 +10,7 @@ from stowplan_scheduler.explain import Explanation
 from stowplan_scheduler.objects import Pod
 
 if TYPE_CHECKING:
-    from stowplan_scheduler.cache.node_table import NodeTable
+    from stowplan_scheduler.cache.node_info import NodeInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of a run. `table` shows every node with its pods; it lives on with the scheduler.
+    """The end of a run. `nodes` holds every node with its pods; they live on with the scheduler.
 
     `placed` maps pods to the node that they were given in this run and still have; `kept` counts the pods that had a
     node before and still have it. `other_schedulers` holds the pods without a node that no profile takes. `settled` is
@@ -65,7 +65,7 @@ class Outcome:
     """
 
     pods_before: Sequence[Pod]
-    table: NodeTable
+    nodes: tuple[NodeInfo, ...]
     placed: dict[str, str]
     kept: int
     pending: tuple[PendingPod, ...]

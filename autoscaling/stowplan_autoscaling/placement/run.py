@@ -133,6 +133,7 @@ class Placement:
             cluster.stateful_sets,
             cluster.pod_disruption_budgets,
             cluster.device_classes,
+            cluster.resource_slices,
             cluster.nodes,
         ):
             for item in others:
@@ -162,7 +163,7 @@ class Placement:
         left = [pod for pod in self._pods.values() if not pod.spec.node_name]
         return Outcome(
             pods_before=self._input,
-            table=self.scheduler.cluster.table,
+            nodes=tuple(self.scheduler.cluster.table.infos),
             placed=self._placed,
             kept=len(self._pods) - len(left) - len(self._placed),
             pending=tuple(PendingPod(pod, self._reason(pod)) for pod in left if self._profile_of(pod) is not None),

@@ -9,7 +9,9 @@ from stowplan_scheduler.quantity import NANOS, QuantityError, format_quantity, m
 from stowplan_scheduler.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar_resource
 
 if TYPE_CHECKING:
-    from stowplan_scheduler.cache.node_table import NodeTable
+    from collections.abc import Sequence
+
+    from stowplan_scheduler.cache.node_info import NodeInfo
 
 _MEBIBYTE = 1 << 20
 
@@ -57,9 +59,10 @@ def _amount(name: str, text: str) -> int:
     return amount
 
 
-def default_shape(table: NodeTable) -> Shape | None:
+def default_shape(nodes: Sequence[NodeInfo]) -> Shape | None:
     """One core with the memory that the cluster has per core, in whole MiB; None for a cluster without either."""
-    cpu, memory = int(table.allocatable_cpu.sum()), int(table.allocatable_memory.sum())
+    cpu = sum(node.allocatable.milli_cpu for node in nodes)
+    memory = sum(node.allocatable.memory for node in nodes)
     if cpu <= 0 or memory <= 0:
         return None
     per_core = memory * 1000 // cpu

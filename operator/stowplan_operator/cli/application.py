@@ -96,9 +96,10 @@ class Application(click.Group):
             click.echo("stowplan: interrupted", err=True)
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
-            # Python flushes standard output once more when it ends, which would fail again.
+            # As click has it in most cases: who reads no further has seen enough. Python flushes standard output once
+            # more when it ends, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
+            code = 0
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -68,9 +68,12 @@ def _read(path: str, traits: Mapping[str, PluginTraits]) -> KubeSchedulerConfigu
     from stowplan_scheduler.config import ConfigurationError, load_configuration_text
 
     try:
-        return load_configuration_text(_text(path), extra_plugins=traits)
+        config = load_configuration_text(_text(path), extra_plugins=traits)
     except ConfigurationError as error:
         raise BadInput(*(f"{path}: {text}{_hint(text, traits)}" for text in error.errors)) from None
+    if config.extenders:
+        raise BadInput(f"{path}: extenders: not decided yet; take them out to see the profile without them")
+    return config
 
 
 def _hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
@@ -113,12 +116,3 @@ def _numbered(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         seen[name] = seen.get(name, 0) + 1
         yield name if seen[name] == 1 else f"{name} ({seen[name]})"
-
-
-def warnings_about(configurations: Sequence[Named]) -> list[str]:
-    """What a configuration asks for that is not done."""
-    return [
-        f"{named.name}: {len(named.config.extenders)} extender(s) are not asked"
-        for named in configurations
-        if named.config.extenders
-    ]

@@ -78,7 +78,7 @@ def simulate(
     timing: bool,
     quiet: bool,
 ) -> None:
-    r"""Place the pending pods of a cluster with each configuration and compare the results.
+    """Place the pending pods of a cluster with each configuration and compare the results.
 
     CLUSTER is any mix of manifests (files, folders, - for standard input), dumps of kubectl get -o json or yaml, and
     OpenB lists (CSV), plain or gzipped. Manifests get what an API server would add; Deployments and other workloads
@@ -96,11 +96,11 @@ def simulate(
       0  it ran, whether pods are pending or not
       1  it could not be finished: the pod to explain is not there
       2  the input or the arguments cannot be used
-    """
+    """  # noqa: D301 - click looks for the character \b
     from stowplan_autoscaling.placement import PlacementOptions
     from stowplan_scheduler.framework.selection import TieBreak
 
-    from .configurations import read_configurations, third_party_plugins, warnings_about
+    from .configurations import read_configurations, third_party_plugins
     from .progress import progress
 
     wanted = _shape(shape)
@@ -108,16 +108,15 @@ def simulate(
     configurations = read_configurations(configs, third_party)
     with progress(quiet=quiet) as report:
         data = _inflated(_read_cluster(cluster, max_input, report), load, seed)
-        warnings = (*data.warnings, *warnings_about(configurations))
         options = PlacementOptions(
             reschedule_all=reschedule_all,
             seed=seed,
             tie_break=TieBreak(tie_break),
             explain=_pod_to_explain(data, explain),
         )
-        result = _simulated(data, configurations, options, warnings, wanted, third_party, report)
+        result = _simulated(data, configurations, options, data.warnings, wanted, third_party, report)
     if not quiet:
-        for warning in warnings:
+        for warning in data.warnings:
             click.echo(f"stowplan: warning: {warning}", err=True)
     _show(result, output, timing=timing)
 

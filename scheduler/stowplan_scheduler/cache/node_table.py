@@ -36,8 +36,10 @@ K = TypeVar("K", bound=Hashable)
 ABSENT = 0
 """The code of a node that lacks a label."""
 
-_USAGE = ("requested_cpu", "requested_memory", "requested_ephemeral", "non_zero_cpu", "non_zero_memory", "pod_count")
-_CAPACITY = ("allocatable_cpu", "allocatable_memory", "allocatable_ephemeral", "allowed_pods")
+BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+"""The resources with a line of their own in the matrices `allocatable_base` and `requested_base`, in this order."""
+
+_COLUMNS = ("allowed_pods", "pod_count", "node_stamp", "taints", "images", "features", "unschedulable", "with_ports")
 
 
 class Interned(Generic[K]):
@@ -112,31 +114,36 @@ class ChangeLog(Generic[T]):
         self.entries = []
 
 
+_SPARE_VALUES = 1024
+
+
+def _renumbered(interned: Interned[K], codes: Int32s) -> tuple[Interned[K], Int32s]:
+    """The values that are in use with new numbers; the value with code 0 keeps it."""
+    fresh: Interned[K] = Interned(interned.values[:1])
+    numbers = [fresh.code(interned.values[code]) for code in codes.tolist()]
+    return fresh, np.array(numbers, np.int32)
+
+
 class NodeTable:
     """Columns over the rows of one snapshot."""
 
     __slots__ = (
         "_all_have",
         "_labels",
-        "allocatable_cpu",
-        "allocatable_ephemeral",
-        "allocatable_memory",
+        "allocatable_base",
         "allowed_pods",
         "counters",
-        "features",
         "feature_sets",
+        "features",
         "image_sets",
         "images",
         "infos",
         "layout",
         "node_stamp",
         "node_version",
-        "non_zero_cpu",
-        "non_zero_memory",
+        "non_zero_base",
         "pod_count",
-        "requested_cpu",
-        "requested_ephemeral",
-        "requested_memory",
+        "requested_base",
         "row_of",
         "rows",
         "scalar_allocatable",
@@ -148,17 +155,6 @@ class NodeTable:
         "unschedulable",
         "with_ports",
     )
-
-    allocatable_cpu: Int64s
-    allocatable_memory: Int64s
-    allocatable_ephemeral: Int64s
-    allowed_pods: Int64s
-    requested_cpu: Int64s
-    requested_memory: Int64s
-    requested_ephemeral: Int64s
-    non_zero_cpu: Int64s
-    non_zero_memory: Int64s
-    pod_count: Int64s
 
     def __init__(self) -> None:
         """An empty table."""
@@ -178,10 +174,13 @@ class NodeTable:
         self._allocate(0)
 
     def _allocate(self, size: int) -> None:
-        for name in (*_CAPACITY, *_USAGE):
-            setattr(self, name, np.zeros(size, np.int64))
+        self.allocatable_base: Int64s = np.zeros((len(BASE_RESOURCES), size), np.int64)
+        self.requested_base: Int64s = np.zeros((len(BASE_RESOURCES), size), np.int64)
+        self.non_zero_base: Int64s = np.zeros((2, size), np.int64)
         self.scalar_allocatable: dict[str, Int64s] = {}
         self.scalar_requested: dict[str, Int64s] = {}
+        self.allowed_pods: Int64s = np.zeros(size, np.int64)
+        self.pod_count: Int64s = np.zeros(size, np.int64)
         self.node_stamp: Int64s = np.zeros(size, np.int64)
         self.taints: Int32s = np.zeros(size, np.int32)
         self.images: Int32s = np.zeros(size, np.int32)
@@ -229,6 +228,9 @@ class NodeTable:
             self._load_node_columns(row, info)
             for column in self._labels.values():
                 column.codes[row] = column.code_of(info)
+        for column in self._labels.values():
+            if len(column.interned.values) > 2 * size + _SPARE_VALUES:
+                column.interned, column.codes = _renumbered(column.interned, column.codes)
         return frozenset(fresh)
 
     def _move_columns(self, previous: Int64s, size: int) -> None:
@@ -240,8 +242,10 @@ class NodeTable:
                 column.codes = np.zeros(size, np.int32)
             return
         source = np.maximum(previous, 0)
-        for name in (*_CAPACITY, *_USAGE, "node_stamp", "taints", "images", "features", "unschedulable", "with_ports"):
+        for name in _COLUMNS:
             setattr(self, name, getattr(self, name)[source])
+        for name in ("allocatable_base", "requested_base", "non_zero_base"):
+            setattr(self, name, getattr(self, name)[:, source])
         for columns in (self.scalar_allocatable, self.scalar_requested):
             for resource in columns:
                 columns[resource] = columns[resource][source]
@@ -250,11 +254,8 @@ class NodeTable:
 
     def _load_usage(self, row: int, info: NodeInfo) -> None:
         requested = info.requested
-        self.requested_cpu[row] = requested.milli_cpu
-        self.requested_memory[row] = requested.memory
-        self.requested_ephemeral[row] = requested.ephemeral_storage
-        self.non_zero_cpu[row] = info.non_zero_cpu
-        self.non_zero_memory[row] = info.non_zero_memory
+        self.requested_base[:, row] = requested.milli_cpu, requested.memory, requested.ephemeral_storage
+        self.non_zero_base[:, row] = info.non_zero_cpu, info.non_zero_memory
         self.pod_count[row] = len(info.pods)
         self.with_ports[row] = bool(info.used_ports)
         if requested.scalar or self.scalar_requested:
@@ -285,18 +286,27 @@ class NodeTable:
 
     def _load_node_columns(self, row: int, info: NodeInfo) -> None:
         node, allocatable = info.node, info.allocatable
-        self.allocatable_cpu[row] = allocatable.milli_cpu
-        self.allocatable_memory[row] = allocatable.memory
-        self.allocatable_ephemeral[row] = allocatable.ephemeral_storage
+        self.allocatable_base[:, row] = allocatable.milli_cpu, allocatable.memory, allocatable.ephemeral_storage
         self.allowed_pods[row] = allocatable.allowed_pod_number
         if allocatable.scalar or self.scalar_allocatable:
             self._load_scalars(row, allocatable.scalar, self.scalar_allocatable)
+        self._forget_unused()
         self.taints[row] = self.taint_sets.code(node.spec.taints if node else ())
         self.unschedulable[row] = node.spec.unschedulable if node else False
         self.features[row] = self.feature_sets.code(info.declared_features)
         states = info.image_states
         key = tuple(sorted((n, s.size, s.num_nodes) for n, s in states.items())) if states else ()
         self.images[row] = self.image_sets.code(key)
+
+    def _forget_unused(self) -> None:
+        """Number the values anew when most of them are no longer on any node: images and features come and go."""
+        limit = 2 * self.size + _SPARE_VALUES
+        if len(self.taint_sets.values) > limit:
+            self.taint_sets, self.taints = _renumbered(self.taint_sets, self.taints)
+        if len(self.image_sets.values) > limit:
+            self.image_sets, self.images = _renumbered(self.image_sets, self.images)
+        if len(self.feature_sets.values) > limit:
+            self.feature_sets, self.features = _renumbered(self.feature_sets, self.features)
 
     # ---- reading ----------------------------------------------------------------------------
 
@@ -310,24 +320,16 @@ class NodeTable:
 
     def allocatable(self, resource: str) -> Int64s:
         """The column of allocatable amounts; zeros for a resource that no node has."""
-        match resource:
-            case "cpu":
-                return self.allocatable_cpu
-            case "memory":
-                return self.allocatable_memory
-            case "ephemeral-storage":
-                return self.allocatable_ephemeral
+        if resource in BASE_RESOURCES:
+            column: Int64s = self.allocatable_base[BASE_RESOURCES.index(resource)]
+            return column
         return self._scalar(resource, self.scalar_allocatable)
 
     def requested(self, resource: str) -> Int64s:
         """The column of requested amounts."""
-        match resource:
-            case "cpu":
-                return self.requested_cpu
-            case "memory":
-                return self.requested_memory
-            case "ephemeral-storage":
-                return self.requested_ephemeral
+        if resource in BASE_RESOURCES:
+            column: Int64s = self.requested_base[BASE_RESOURCES.index(resource)]
+            return column
         return self._scalar(resource, self.scalar_requested)
 
     def _scalar(self, name: str, columns: dict[str, Int64s]) -> Int64s:

@@ -6,13 +6,13 @@ A plain view reads the table's columns at its rows. A hypothetical view stands f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .node_info import NodeInfo
-from .node_table import Bools, Int32s, Int64s, NodeTable
+from .node_table import BASE_RESOURCES, Bools, Int32s, Int64s, NodeTable
 
 Rows = slice | NDArray[np.intp]
 
@@ -27,7 +27,7 @@ class NodeView:
         self.table = table
         self.rows = rows
         self.infos = infos
-        self._columns: dict[tuple[str, str], Int64s] = {}
+        self._columns: dict[tuple[str, tuple[str, ...]], Int64s] = {}
         self.size: int = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
     @property
@@ -73,38 +73,68 @@ class NodeView:
             return np.array([len(info.pods) for info in self.infos], np.int64)
         return self.table.pod_count[self.rows]
 
-    def allocatable(self, resource: str) -> Int64s:
-        """Allocatable amount of a resource, 0 where the node has none. Several rules ask, so it is read once."""
-        key = ("allocatable", resource)
+    def all_have(self, resources: Sequence[str]) -> bool:
+        """Whether every node of the table has some of each resource."""
+        return all(self.table.all_have(resource) for resource in resources)
+
+    def allocatable(self, resources: tuple[str, ...]) -> Int64s:
+        """Allocatable amounts, shape (len(resources), size); 0 where the node has none.
+
+        The rules of one bundle ask for the same resources, so the answer is kept.
+        """
+        key = ("allocatable", resources)
         found = self._columns.get(key)
         if found is None:
-            found = self._columns[key] = self.table.allocatable(resource)[self.rows]
+            found = self._columns[key] = self._read(self.table.allocatable_base, self.table.allocatable, resources)
         return found
 
-    def all_have(self, resource: str) -> bool:
-        """Whether every node of the table has some of a resource."""
-        return self.table.all_have(resource)
-
-    def requested(self, resource: str) -> Int64s:
-        """What the node's pods request."""
-        key = ("requested", resource)
+    def requested(self, resources: tuple[str, ...]) -> Int64s:
+        """What the nodes' pods request, shape (len(resources), size)."""
+        key = ("requested", resources)
         found = self._columns.get(key)
         if found is None:
             if self.infos is None:
-                found = self.table.requested(resource)[self.rows]
+                found = self._read(self.table.requested_base, self.table.requested, resources)
             else:
-                found = np.array([info.requested.get(resource) for info in self.infos], np.int64)
+                found = _matrix([[info.requested.get(name) for info in self.infos] for name in resources], self.size)
             self._columns[key] = found
         return found
 
-    def non_zero_requested(self, resource: str) -> Int64s:
+    def non_zero_requested(self, resources: tuple[str, ...]) -> Int64s:
         """As `requested`, with 100m and 200 MiB for containers that name no cpu or memory."""
-        if resource == "cpu":
-            if self.infos is not None:
-                return np.array([info.non_zero_cpu for info in self.infos], np.int64)
-            return self.table.non_zero_cpu[self.rows]
-        if resource == "memory":
-            if self.infos is not None:
-                return np.array([info.non_zero_memory for info in self.infos], np.int64)
-            return self.table.non_zero_memory[self.rows]
-        return self.requested(resource)
+        if self.infos is not None:
+            return _matrix([[_non_zero(info, name) for info in self.infos] for name in resources], self.size)
+        table = self.table
+        if resources == _CPU_AND_MEMORY:
+            return _at(table.non_zero_base, self.rows)
+        lines = []
+        for name in resources:
+            column = table.requested(name)
+            if name in _CPU_AND_MEMORY:
+                column = table.non_zero_base[_CPU_AND_MEMORY.index(name)]
+            lines.append(column[self.rows])
+        return _matrix(lines, self.size)
+
+    def _read(self, base: Int64s, column: Callable[[str], Int64s], resources: tuple[str, ...]) -> Int64s:
+        if resources == BASE_RESOURCES[: len(resources)]:
+            return _at(base[: len(resources)], self.rows)
+        return _matrix([column(name)[self.rows] for name in resources], self.size)
+
+
+_CPU_AND_MEMORY = BASE_RESOURCES[:2]
+
+
+def _at(matrix: Int64s, rows: Rows) -> Int64s:
+    return matrix[:, rows] if isinstance(rows, slice) else matrix.take(rows, axis=1)
+
+
+def _matrix(lines: Sequence[Sequence[int] | Int64s], size: int) -> Int64s:
+    return np.array(lines, np.int64).reshape(len(lines), size)
+
+
+def _non_zero(info: NodeInfo, resource: str) -> int:
+    if resource == "cpu":
+        return info.non_zero_cpu
+    if resource == "memory":
+        return info.non_zero_memory
+    return info.requested.get(resource)

@@ -204,7 +204,7 @@ class _Run:
             status = msgspec.structs.replace(status, conditions=(*others, condition))
         if effect.nominated_node_name is not None:
             status = msgspec.structs.replace(status, nominated_node_name=effect.nominated_node_name)
-        return self._store("Pod", msgspec.structs.replace(pod, status=status))
+        return self._store("Pod", _through_json(msgspec.structs.replace(pod, status=status)))
 
     def _delete_victim(self, effect: DeleteVictim) -> list[Effect]:
         key = effect.victim.key
@@ -215,10 +215,8 @@ class _Run:
             type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=effect.message
         )
         others = tuple(c for c in pod.status.conditions if c.type != "DisruptionTarget")
-        # A patch takes the object through JSON, where times have whole seconds.
-        start = pod.status.start_time and format_time(parse_time(pod.status.start_time) // SECOND * SECOND)
-        status = msgspec.structs.replace(pod.status, conditions=(*others, condition), start_time=start)
-        pod = msgspec.structs.replace(pod, status=status)
+        status = msgspec.structs.replace(pod.status, conditions=(*others, condition))
+        pod = _through_json(msgspec.structs.replace(pod, status=status))
         effects = self._store("Pod", pod)
         if self.grace <= 0:
             effects += self._remove("Pod", key)
@@ -314,3 +312,18 @@ class _Run:
 def _key(item: Any) -> str:
     metadata = item.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
+
+
+def _through_json(pod: Pod) -> Pod:
+    """What a patch does to an object: Go's JSON has whole seconds only, and leaves out empty lists."""
+    start = pod.status.start_time
+    if start:
+        status = msgspec.structs.replace(pod.status, start_time=format_time(parse_time(start) // SECOND * SECOND))
+        pod = msgspec.structs.replace(pod, status=status)
+    return msgspec.convert(_without_empty_lists(msgspec.to_builtins(pod)), Pod)
+
+
+def _without_empty_lists(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _without_empty_lists(value) for name, value in part.items() if value != ()}
+    return [_without_empty_lists(item) for item in part] if isinstance(part, tuple) else part

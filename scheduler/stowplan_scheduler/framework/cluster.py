@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stowplan_scheduler.cache.node_table import NodeTable
 from stowplan_scheduler.cache.snapshot import Snapshot
+from stowplan_scheduler.extended_resources import ServedResources
 
 if TYPE_CHECKING:
     from stowplan_scheduler.objects import (
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         PodDisruptionBudget,
         ReplicaSet,
         ReplicationController,
+        ResourceSlice,
         Service,
         StatefulSet,
     )
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 class Stores:
     """Objects by key ("namespace/name", or the name).
 
-    `version` moves with every change of any of them, `namespace_version` with changes of namespaces.
+    `version` moves with every change of any of them, `namespace_version` with changes of namespaces. `served` follows
+    the device classes.
     """
 
     namespaces: dict[str, Namespace] = field(default_factory=dict)
@@ -35,6 +38,8 @@ class Stores:
     stateful_sets: dict[str, StatefulSet] = field(default_factory=dict)
     pod_disruption_budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
     device_classes: dict[str, DeviceClass] = field(default_factory=dict)
+    resource_slices: dict[str, ResourceSlice] = field(default_factory=dict)
+    served: ServedResources = field(default_factory=ServedResources)
     version: int = 0
     namespace_version: int = 0
 

@@ -123,8 +123,9 @@ class Planner:
         )
 
     def plan(self, pod: PodInfo, cluster: Cluster) -> Plan:
-        """The plan of the pod's shape."""
-        return self._memo.get(("plan", pod.shape.number), lambda: self._make(pod, cluster), _PLAN_BYTES)
+        """The plan of the pod's shape; device classes decide what is left to devices, so plans do not outlive them."""
+        key = ("plan", pod.shape.number, cluster.stores.served.version)
+        return self._memo.get(key, lambda: self._make(pod, cluster), _PLAN_BYTES)
 
     def _make(self, pod: PodInfo, cluster: Cluster) -> Plan:
         memo, size = self._memo, cluster.table.size

@@ -17,6 +17,8 @@ from .cluster import (
     ReplicaSet,
     ReplicationController,
     ReplicationControllerSpec,
+    ResourceSlice,
+    ResourceSliceSpec,
     Service,
     ServiceSpec,
     StatefulSet,
@@ -24,7 +26,9 @@ from .cluster import (
     WorkloadSpec,
 )
 from .meta import (
+    ABSENT_LIST,
     DEFAULT_NAMESPACE,
+    AbsentList,
     ApiStruct,
     LabelSelector,
     LabelSelectorRequirement,
@@ -68,7 +72,9 @@ from .pod import (
 )
 
 __all__ = [
+    "ABSENT_LIST",
     "DEFAULT_NAMESPACE",
+    "AbsentList",
     "Affinity",
     "ApiStruct",
     "Container",
@@ -118,6 +124,8 @@ __all__ = [
     "ReplicationControllerSpec",
     "ResourceMap",
     "ResourceRequirements",
+    "ResourceSlice",
+    "ResourceSliceSpec",
     "RestartRule",
     "Service",
     "ServiceSpec",

@@ -147,3 +147,17 @@ class DeviceClass(ApiStruct, frozen=True, kw_only=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class ResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
+    """spec of a resource slice: whose devices they are. The devices themselves are not read."""
+
+    driver: str = ""
+    node_name: str | None = None
+
+
+class ResourceSlice(ApiStruct, frozen=True, kw_only=True):
+    """A resource slice (dynamic resource allocation): it matters that there is one."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceSliceSpec = ResourceSliceSpec()

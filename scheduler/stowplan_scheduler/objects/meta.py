@@ -9,9 +9,21 @@ Types follow staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go of Kubern
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 DEFAULT_NAMESPACE = "default"
+
+
+class AbsentList(tuple[str, ...]):
+    """Go's nil list: equal to an empty one in every way, but messages show it as null instead of []."""
+
+    __slots__ = ()
+
+
+ABSENT_LIST: Final[tuple[str, ...]] = AbsentList()
+"""The value of a list that the manifest does not have."""
 
 
 class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -51,7 +63,7 @@ class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
 
     key: str
     operator: str
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = ABSENT_LIST
 
 
 class LabelSelector(ApiStruct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ pods of one template then have equal specs and share what is computed for them.
 
 from __future__ import annotations
 
-from .meta import ApiStruct, LabelSelector, ObjectMeta
+from .meta import ABSENT_LIST, ApiStruct, LabelSelector, ObjectMeta
 
 Quantity = str | int | float
 """A quantity as it stands in JSON: a text such as "500m", or a bare number."""
@@ -65,7 +65,7 @@ class NodeSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
 
     key: str = ""
     operator: str = ""
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = ABSENT_LIST
 
 
 class NodeSelectorTerm(ApiStruct, frozen=True, kw_only=True):

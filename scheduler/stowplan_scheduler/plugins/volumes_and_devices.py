@@ -1,17 +1,21 @@
 """The plugins for volumes and devices, as far as they are decided: what they do for pods that use neither.
 
 VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone and DynamicResources have nothing to do for most pods,
-but two of them still take part in scoring. A pod that does use persistent volumes, in-tree disks, resource claims or an
-extended resource served by a device class is refused before any node is looked at, with a reason that says so: no
-answer is better than a guess. Which pods a plugin is concerned with is upstream's rule in each case.
+but two of them still take part in scoring. A pod that does use persistent volumes, in-tree disks or resource claims is
+refused before any node is looked at, with a reason that says so: no answer is better than a guess. Which pods a plugin
+is concerned with is upstream's rule in each case.
+
+An extended resource that a device class serves is decided where no device has to be chosen: every node has some of it
+itself (a device plugin's), or there are no devices at all. Any other pod that asks for one is refused, too.
 
 Follows plugins/{volumerestrictions,nodevolumelimits,volumebinding,volumezone,dynamicresources} of Kubernetes v1.37.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
-from typing import Final
+from collections.abc import Container, Hashable
+from dataclasses import dataclass
+from typing import Final, cast
 
 import numpy as np
 
@@ -38,19 +42,18 @@ from stowplan_scheduler.framework.interface import (
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.search import Search
 from stowplan_scheduler.framework.selection import Rng
-from stowplan_scheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable, unschedulable
-from stowplan_scheduler.objects import DeviceClass, Pod, Volume
-from stowplan_scheduler.resources import fit_request
-
-from .device_classes import requests_served
+from stowplan_scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
+from stowplan_scheduler.names import is_dra_extended_resource
+from stowplan_scheduler.objects import Pod, Volume
+from stowplan_scheduler.resources import Resource as Amounts
 
 VOLUMES: Final = "volumes"
 RESOURCE_CLAIMS: Final = "resource claims"
 DEVICE_CLASS_RESOURCE: Final = "extended resource served by a device class"
 
 
-def unsupported_feature(pod: Pod, device_classes: Collection[DeviceClass] = ()) -> str | None:
-    """What the pod uses that Stowplan does not decide: VOLUMES, RESOURCE_CLAIMS, DEVICE_CLASS_RESOURCE or None.
+def unsupported_feature(pod: Pod) -> str | None:
+    """What the pod uses that Stowplan never decides: VOLUMES, RESOURCE_CLAIMS or None.
 
     Config maps, secrets, empty directories, image volumes and inline CSI volumes matter to no scheduling rule.
     """
@@ -58,11 +61,29 @@ def unsupported_feature(pod: Pod, device_classes: Collection[DeviceClass] = ()) 
         return VOLUMES
     if pod.spec.resource_claims:
         return RESOURCE_CLAIMS
-    # Where a node's allocatable amount is 0, upstream looks for free devices. Their slices are not known here, and a
-    # node that joins later may have 0, so the pod is left out as a whole.
-    if device_classes and requests_served(fit_request(pod).scalar, device_classes):
-        return DEVICE_CLASS_RESOURCE
     return None
+
+
+def served_requests(request: Amounts, served: Container[str]) -> tuple[str, ...]:
+    """The requested extended resources that device classes serve; DynamicResources has to do with such a pod."""
+    return tuple(name for name in sorted(request.scalar) if name in served and is_dra_extended_resource(name))
+
+
+def needs_allocator(pod: Pod, request: Amounts, names: tuple[str, ...], *, has_slices: bool) -> bool:
+    """Whether devices must be chosen on a node that has none of the served resources `names` itself.
+
+    If not, there is no device and the node is out. Upstream's allocator gives another answer where it is asked for more
+    devices than a claim can hold (an error), or for none because only the pod's overhead names the resource (success).
+    """
+    return (
+        has_slices
+        or sum(request.scalar[name] for name in names) > _MAX_DEVICES
+        or any(name in (pod.spec.overhead or ()) for name in names)
+    )
+
+
+_MAX_DEVICES = 32
+"""Upstream resource/v1 AllocationResultsMaxSize."""
 
 
 def _refusal(feature: str) -> Status:
@@ -182,11 +203,17 @@ class DynamicResources(FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePl
     """Devices. Scores every node 0 for pods without claims, as upstream does."""
 
     name = "DynamicResources"
-    # Device classes come and go, and with them which pods are refused.
+    # Device classes and slices come and go, and with them what the plugin has to do.
     filter_inputs = Inputs.CLUSTER
     score_inputs = Inputs.NODE
     score_reads_requests = False
     normalizes = True
+
+    def __init__(self) -> None:
+        """Nothing to configure."""
+        super().__init__()
+        self._no_device = self.reasons.id(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "cannot allocate all claims")
+        self._not_listed = self.reasons.id(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "cannot fit resource")
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Lets pods with claims into the queue, so that they get the refusal below and not a wait for its own sake."""
@@ -195,13 +222,31 @@ class DynamicResources(FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePl
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
         if pod.pod.spec.resource_claims:
             return PreFilterResult(_refusal(RESOURCE_CLAIMS))
-        classes = cluster.stores.device_classes
-        if classes and requests_served(pod.shape.fit.scalar, classes.values()):
+        stores, request = cluster.stores, pod.shape.fit
+        if not (request.scalar and stores.served):
+            return PreFilterResult(SKIP)
+        names = served_requests(request, stores.served)
+        if not names:
+            return PreFilterResult(SKIP)
+        if needs_allocator(pod.pod, request, names, has_slices=bool(stores.resource_slices)) and not all(
+            cluster.table.all_have(name) for name in names
+        ):
             return PreFilterResult(_refusal(f"an {DEVICE_CLASS_RESOURCE}"))
-        return PreFilterResult(SKIP)
+        others = tuple(n for n in sorted(request.scalar) if n not in names and is_dra_extended_resource(n))
+        return PreFilterResult(state=_Extended(names, others))
 
     def filter(self, state: object, view: NodeView) -> ReasonIds:
-        return np.zeros(view.size, np.int16)
+        """A node without a served resource has no device for it; every other extended resource must be listed."""
+        extended = cast("_Extended", state)
+        codes = np.zeros(view.size, np.int16)
+        codes[(view.allocatable(extended.served) == 0).any(axis=0)] = self._no_device
+        for name, amounts in zip(extended.others, view.allocatable(extended.others), strict=True):
+            # An amount of 0 is enough here, even where NodeResourcesFit ignores the resource.
+            for index in np.flatnonzero(amounts == 0).tolist():
+                node = view.info(index).node
+                if node is None or name not in node.status.allocatable:
+                    codes[index] = self._not_listed
+        return codes
 
     def post_filter(self, pod: PodInfo, search: Search, diagnosis: Diagnosis, rng: Rng) -> PostFilterResult:
         """Nothing to deallocate: a rejection without a reason, so that preemption runs.
@@ -226,12 +271,24 @@ class DynamicResources(FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePl
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Nothing was reserved: only pods without claims come this far."""
+        """Nothing was reserved: whatever the pod uses, the node has it itself."""
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         return SKIP
 
     def events(self) -> tuple[EventRegistration, ...]:
-        """A refused pod gets another answer only if a class stops serving its resource."""
-        changed = ClusterEvent(Resource.DEVICE_CLASS, Action.DELETE | Action.UPDATE)
-        return (EventRegistration(changed),)
+        """Nodes, classes and slices; claims are not watched."""
+        node_change = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        return (
+            EventRegistration(ClusterEvent(Resource.NODE, node_change)),
+            EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)),
+            EventRegistration(ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Extended:
+    """The extended resources that a pod asks for, by whether device classes serve them."""
+
+    served: tuple[str, ...]
+    others: tuple[str, ...]

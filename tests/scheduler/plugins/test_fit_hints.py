@@ -78,7 +78,7 @@ def test_resource_that_devices_may_serve_counts_as_there() -> None:
     on_node = registration(EventResource.NODE, Action.ADD, stores)
     info = info_of(pod("p").req(gpu="2").build())
     assert ask(on_node.hint, info, None, node("n").build()) is Hint.SKIP
-    stores.device_classes["gpus"] = gpu_class()
+    stores.served.put(gpu_class())
     assert ask(on_node.hint, info, None, node("n").build()) is Hint.QUEUE
     assert ask(on_node.hint, info, node("n").build(), node("n").build()) is Hint.QUEUE
     assert ask(on_node.hint, info, None, node("n").capacity(gpu="1").build()) is Hint.SKIP

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stowplan_scheduler.framework.cluster_event import Action, ClusterEvent, Resource
 from stowplan_scheduler.framework.cycle_state import CycleState
 from stowplan_scheduler.framework.interface import FilterPlugin
 from stowplan_scheduler.framework.status import Code
 from stowplan_scheduler.objects import (
-    DeviceClass,
-    DeviceClassSpec,
     ImageVolumeSource,
-    ObjectMeta,
     OpaqueSource,
     PersistentVolumeClaimVolumeSource,
     Pod,
@@ -21,7 +17,6 @@ from stowplan_scheduler.objects import (
     Volume,
 )
 from stowplan_scheduler.plugins.volumes_and_devices import (
-    DEVICE_CLASS_RESOURCE,
     RESOURCE_CLAIMS,
     VOLUMES,
     DynamicResources,
@@ -42,10 +37,6 @@ AZURE_FILE = Volume(name="v", azure_file=OpaqueSource())
 INLINE_CSI = Volume(name="v", csi=OpaqueSource())
 IMAGE = Volume(name="v", image=ImageVolumeSource(reference="app"))
 EMPTY_DIRECTORY = Volume(name="v")
-
-GPU_CLASS = DeviceClass(
-    metadata=ObjectMeta(name="gpus"), spec=DeviceClassSpec(extended_resource_name="example.com/gpu")
-)
 
 
 def using(*volumes: Volume) -> Pod:
@@ -111,38 +102,8 @@ def test_resource_claims_are_refused_in_the_cycle_and_not_at_the_door() -> None:
     assert unsupported_feature(claiming()) == RESOURCE_CLAIMS
 
 
-@pytest.mark.parametrize(
-    ("resource", "refused"),
-    [
-        ("example.com/gpu", True),
-        ("deviceclass.resource.kubernetes.io/gpus", True),
-        ("deviceclass.resource.kubernetes.io/others", False),
-        ("example.com/fpga", False),
-        ("hugepages-2Mi", False),
-    ],
-)
-def test_extended_resource_that_a_device_class_serves_is_refused(resource: str, refused: bool) -> None:
-    """On a node whose own amount is 0 upstream would look for free devices: that needs their slices."""
-    world = World([node("n").build()])
-    world.cluster.stores.device_classes["gpus"] = GPU_CLASS
-    wanting = pod("p").req(**{resource: "1"}).build()
-    status = DynamicResources().pre_filter(world.info(wanting), world.cluster).status
-    assert status.is_skip is not refused
-    assert unsupported_feature(wanting, [GPU_CLASS]) == (DEVICE_CLASS_RESOURCE if refused else None)
-
-
-def test_extended_resource_is_an_ordinary_one_without_a_class_or_with_an_amount_of_zero() -> None:
-    """Nothing to allocate, nothing to refuse."""
-    world = World([node("n").build()])
-    wanting = pod("p").req(gpu="1").build()
-    assert DynamicResources().pre_filter(world.info(wanting), world.cluster).status.is_skip
-    world.cluster.stores.device_classes["gpus"] = GPU_CLASS
-    none = pod("q").req(gpu="0").build()
-    assert DynamicResources().pre_filter(world.info(none), world.cluster).status.is_skip
-
-
 def test_nothing_is_reserved_or_prepared() -> None:
-    """Only pods without claims come as far as Reserve."""
+    """Pods that need something come no further than PreFilter or Filter."""
     info, state = info_of(pod("p").build()), CycleState()
     for plugin in (VolumeBinding(), DynamicResources()):
         assert plugin.reserve(state, info, "n").is_success
@@ -150,10 +111,6 @@ def test_nothing_is_reserved_or_prepared() -> None:
         plugin.unreserve(state, info, "n")
 
 
-def test_refused_pods_are_not_tried_again_and_again() -> None:
-    """Only a class that stops serving a resource changes an answer."""
+def test_refused_volumes_are_not_tried_again_and_again() -> None:
+    """Volumes of a pod never change."""
     assert [p().events() for p in (VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone)] == [()] * 4
-    (registration,) = DynamicResources().events()
-    assert registration.event.matches(ClusterEvent(Resource.DEVICE_CLASS, Action.DELETE))
-    assert registration.event.matches(ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE))
-    assert not registration.event.matches(ClusterEvent(Resource.NODE, Action.ADD))

@@ -17,13 +17,16 @@ from stowplan_scheduler.framework.handle import PluginHandle
 from stowplan_scheduler.framework.interface import Inputs, ScorePlugin, Scores, default_normalize
 from stowplan_scheduler.framework.pod_info import PodInfo
 
+LABEL = "example.com/cents-per-hour"
+MISSING = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class CheapestNodeArgs:
     """Args in a configuration: `label` holds a whole number on each node, `missing` stands for nodes without one."""
 
-    label: str = "example.com/cents-per-hour"
-    missing: int = 1000
+    label: str
+    missing: int
 
     @classmethod
     def read(cls, args: object) -> CheapestNodeArgs:
@@ -31,10 +34,11 @@ class CheapestNodeArgs:
         value = args.value if isinstance(args, RawArgs) else {}
         if not isinstance(value, Mapping) or not value.keys() <= {"label", "missing"}:
             raise ValueError("CheapestNode: args have the fields label and missing")
-        read = cls(**value)
-        if not isinstance(read.label, str) or not isinstance(read.missing, int) or read.missing < 0:
+        fields: dict[str, object] = {"label": LABEL, "missing": MISSING, **value}
+        label, missing = fields["label"], fields["missing"]
+        if not isinstance(label, str) or type(missing) is not int or missing < 0:
             raise ValueError("CheapestNode: label is a text, missing a whole number of at least 0")
-        return read
+        return cls(label, missing)
 
 
 class CheapestNode(ScorePlugin):

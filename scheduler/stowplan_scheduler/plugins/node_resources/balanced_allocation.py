@@ -20,7 +20,7 @@ from stowplan_scheduler.framework.interface import (
 )
 from stowplan_scheduler.framework.status import SKIP
 
-from .allocation import Scored, allocatable_and_used, scored_resources
+from .allocation import Scored, scored_resources
 
 if TYPE_CHECKING:
     from stowplan_scheduler.cache.node_table import Int64s
@@ -64,43 +64,48 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
 
     def score(self, state: object, view: NodeView) -> Scores:
         """How much the balance improves: 50 + (50 + S(with pod) - S(without)) // 2."""
-        resources = cast("Sequence[Scored]", state)
-        columns = [allocatable_and_used(view, r.name, true_requests=True) for r in resources]
-        balance = _balance_of_present
-        if len(resources) == 2 and all(view.all_have(r.name) for r in resources):
-            balance = _balance_of_two
-        after = balance([(capacity, used + r.amount) for (capacity, used), r in zip(columns, resources, strict=True)])
-        before = balance(columns)
-        after -= before
-        after += _HALF
+        resources = cast("Scored", state)
+        capacity = view.allocatable(resources.names)
+        used = view.requested(resources.names)
+        if len(resources.names) == 2 and view.all_have(resources.names):  # noqa: PLR2004
+            change = _change_of_two(capacity, used, resources.amounts)
+        else:
+            change = _balance_of_present(capacity, used + resources.amounts) - _balance_of_present(capacity, used)
+        change += _HALF
         # Truncation and floor agree: the sum is never negative.
-        after >>= 1
-        after += _HALF
-        return after
+        change >>= 1
+        change += _HALF
+        return change
 
 
-def _balance_of_two(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
-    """S = int((1 - standard deviation of the used fractions) * 100) over (capacity, requested) columns.
+def _change_of_two(capacity: Int64s, used: Int64s, amounts: Int64s) -> Int64s:
+    """S(with pod) - S(without), S = int((1 - standard deviation of the used fractions) * 100).
 
-    The usual case: two resources that every node has. Works in place; halving is exact.
+    The usual case: two resources that every node has, shape (2, n). Works in place; halving is exact.
     """
-    first, second = columns
-    distance = np.minimum(first[1] / first[0], 1.0)
-    distance -= np.minimum(second[1] / second[0], 1.0)
+    requested = np.empty((2, *used.shape), np.int64)
+    requested[0] = used
+    np.add(used, amounts, out=requested[1])
+    fractions = requested / capacity
+    np.minimum(fractions, 1.0, out=fractions)
+    distance = fractions[:, 0] - fractions[:, 1]
     np.abs(distance, out=distance)
     distance *= 0.5
     np.subtract(1.0, distance, out=distance)
     distance *= float(MAX_NODE_SCORE)
-    return distance.astype(np.int64)
+    scores = distance.astype(np.int64)
+    change: Int64s = scores[1]
+    change -= scores[0]
+    return change
 
 
-def _balance_of_present(columns: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
-    """The same for any resources: only what a node has counts, term by term in upstream's order."""
-    size = len(columns[0][0])
+def _balance_of_present(capacities: Int64s, requests: Int64s) -> Int64s:
+    """S for any resources: only what a node has counts, term by term in upstream's order."""
+    size = capacities.shape[1]
     count = np.zeros(size, np.int64)
     total = np.zeros(size)
     fractions: list[tuple[NDArray[np.bool_], Floats]] = []
-    for capacity, requested in columns:
+    for capacity, requested in zip(capacities, requests, strict=True):
         has = capacity != 0
         fraction = np.where(has, np.minimum(requested / np.where(has, capacity, 1), 1.0), 0.0)
         total += fraction

@@ -1,7 +1,8 @@
 """NodeResourcesFit: does the node have room, and how well does the pod fill it?
 
-Follows pkg/scheduler/framework/plugins/noderesources/fit.go of Kubernetes v1.37.2. Extended resources that devices may
-serve are not delegated to DynamicResources here: pods that need such a decision are refused by that plugin.
+A resource that a device class serves is left to DynamicResources on nodes that have none of it themselves.
+
+Follows pkg/scheduler/framework/plugins/noderesources/fit.go of Kubernetes v1.37.2.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .allocation import Scored, scored_resources
 from .strategies import Strategy, least_allocated, most_allocated, requested_to_capacity_ratio
 
 if TYPE_CHECKING:
-    from stowplan_scheduler.cache.node_table import Bools
+    from stowplan_scheduler.cache.node_table import Bools, Int64s
     from stowplan_scheduler.cache.node_view import NodeView
     from stowplan_scheduler.config.plugin_args import NodeResourcesFitArgs
     from stowplan_scheduler.framework.cluster import Cluster, Stores
@@ -41,9 +42,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FitState:
-    """The amounts to check, in upstream's order: (resource, amount > 0)."""
+    """What to check, in upstream's order: resources, and as columns of shape (n, 1) amounts > 0 and who is served.
 
-    amounts: tuple[tuple[str, int], ...]
+    `served`: the resource may come from devices where a node has none of it; None if no resource may.
+    """
+
+    names: tuple[str, ...]
+    amounts: Int64s
+    served: Bools | None
+
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 class NodeResourcesFit(FilterPlugin, ScorePlugin):
@@ -54,7 +63,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     score_inputs: ClassVar[Inputs] = Inputs.ROW
 
     def __init__(self, args: NodeResourcesFitArgs, stores: Stores) -> None:
-        """`args` are validated and defaulted; hints look device classes up in `stores`."""
+        """`args` are validated and defaulted; `stores` says which resources device classes serve."""
         super().__init__()
         self._stores = stores
         self._ignored = frozenset(args.ignored_resources)
@@ -70,8 +79,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     # ---- filter ------------------------------------------------------------------------------
 
     def filter_key(self, pod: PodInfo) -> Hashable:
-        """The requests."""
-        return _key(pod.shape.fit)
+        """The requests, and which of them device classes serve at present."""
+        return _key(pod.shape.fit), self._served(pod.shape.fit)
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
         """The amounts; an amount of 0 never fails."""
@@ -83,7 +92,16 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         ]
         # Upstream walks a map; by name is one of its orders.
         amounts += [(name, n) for name, n in sorted(request.scalar.items()) if not self._is_ignored(name)]
-        return PreFilterResult(state=FitState(tuple((name, n) for name, n in amounts if n > 0)))
+        counted = [(name, n) for name, n in amounts if n > 0]
+        names = tuple(name for name, _ in counted)
+        served = self._served(request)
+        columns = np.array([n for _, n in counted], np.int64).reshape(-1, 1)
+        flags = np.array([name in served for name in names], np.bool_).reshape(-1, 1) if served else None
+        return PreFilterResult(state=FitState(names, columns, flags))
+
+    def _served(self, request: Resource) -> frozenset[str]:
+        served = self._stores.served
+        return frozenset(name for name in request.scalar if name in served) if served else _NOTHING
 
     def _is_ignored(self, name: str) -> bool:
         if not is_extended_resource(name):
@@ -92,43 +110,37 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     def filter(self, state: object, view: NodeView) -> ReasonIds:
         """Too many pods, and each resource that is short; unresolvable where the empty node would be too small."""
-        amounts = cast("FitState", state).amounts
-        full: Bools = view.pod_count >= view.allowed_pods
-        short: list[Bools] = []
-        failing = full
-        for name, amount in amounts:
-            lacking: Bools = view.allocatable(name) - view.requested(name) < amount
-            short.append(lacking)
+        fit = cast("FitState", state)
+        failing: Bools = view.pod_count >= view.allowed_pods
+        full = failing
+        capacity = view.allocatable(fit.names)
+        short: Bools = capacity - view.requested(fit.names) < fit.amounts
+        if fit.served is not None:
+            short &= ~fit.served | (capacity > 0)
+        for lacking in short:
             failing = failing | lacking
         codes = np.zeros(view.size, np.int16)
         if any_true(failing):
-            self._fill_reasons(codes, np.flatnonzero(failing), full, short, amounts, view)
+            rows = failing.nonzero()[0]
+            codes[rows] = self._reason_ids(fit, full[rows], short[:, rows], capacity[:, rows])
         return codes
 
-    def _fill_reasons(
-        self,
-        codes: ReasonIds,
-        rows: np.ndarray[tuple[int], np.dtype[np.intp]],
-        full: Bools,
-        short: list[Bools],
-        amounts: tuple[tuple[str, int], ...],
-        view: NodeView,
-    ) -> None:
+    def _reason_ids(self, fit: FitState, full: Bools, short: Bools, capacity: Int64s) -> ReasonIds:
         """One id per combination of reasons: bit 0 too many pods, then two bits per resource (short, too small)."""
-        patterns = full[rows].astype(np.int64)
-        for index, (name, amount) in enumerate(amounts):
-            lacking = short[index][rows]
-            hopeless = lacking & (view.allocatable(name)[rows] < amount)
-            patterns |= lacking.astype(np.int64) << (2 * index + 1)
-            patterns |= hopeless.astype(np.int64) << (2 * index + 2)
+        patterns = full.astype(np.int64)
+        hopeless = short & (capacity < fit.amounts)
+        for index in range(len(fit.names)):
+            patterns |= short[index].astype(np.int64) << (2 * index + 1)
+            patterns |= hopeless[index].astype(np.int64) << (2 * index + 2)
         distinct, inverse = np.unique(patterns, return_inverse=True)
-        ids = np.array([self._reason(int(pattern), amounts) for pattern in distinct], np.int16)
-        codes[rows] = ids[inverse]
+        ids = np.array([self._reason(int(pattern), fit.names) for pattern in distinct], np.int16)
+        found: ReasonIds = ids[inverse]
+        return found
 
-    def _reason(self, pattern: int, amounts: tuple[tuple[str, int], ...]) -> int:
+    def _reason(self, pattern: int, names: tuple[str, ...]) -> int:
         reasons = ["Too many pods"] if pattern & 1 else []
         code = Code.UNSCHEDULABLE
-        for index, (name, _) in enumerate(amounts):
+        for index, name in enumerate(names):
             if pattern >> (2 * index + 1) & 1:
                 reasons.append(f"Insufficient {name}")
             if pattern >> (2 * index + 2) & 1:
@@ -148,7 +160,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     def score(self, state: object, view: NodeView) -> Scores:
         """The strategy's score, 0..100."""
-        return self._strategy(cast("tuple[Scored, ...]", state), view)
+        return self._strategy(cast("Scored", state), view)
 
 
 def _key(request: Resource) -> Hashable:

@@ -29,7 +29,6 @@ from stowplan_scheduler.plugins.changes import (
     present,
     queue_if,
 )
-from stowplan_scheduler.plugins.device_classes import is_served
 from stowplan_scheduler.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resource, pod_requests
 
 
@@ -90,11 +89,8 @@ class _Hints:
         )
 
     def _left_to_devices(self, name: str, allocatable: Resource) -> bool:
-        """Whether DynamicResources decides: only for scalar resources, and only where the node itself has none."""
-        if name in {CPU, MEMORY, EPHEMERAL_STORAGE} or allocatable.get(name) > 0:
-            return False
-        classes = self._stores.device_classes
-        return bool(classes) and is_served(name, classes.values())
+        """Whether DynamicResources decides: only where the node itself has none of the resource."""
+        return name in self._stores.served and allocatable.get(name) == 0
 
     def after_other_scaled_down(self, pod: PodInfo, old: object, new: object) -> Hint:
         """A pod on a node asks for less of something that the waiting pod asks for."""

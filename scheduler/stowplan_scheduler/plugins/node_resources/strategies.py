@@ -16,20 +16,20 @@ from stowplan_scheduler.cache.node_table import Bools, Int64s
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.interface import MAX_NODE_SCORE
 
-from .allocation import Scored, allocatable_and_used, whole_shares
+from .allocation import Scored, whole_shares
 
-Strategy = Callable[[Sequence[Scored], NodeView], Int64s]
+Strategy = Callable[[Scored, NodeView], Int64s]
 
 MAX_UTILIZATION = 100
 MAX_CUSTOM_SCORE = 10
 
 
-def least_allocated(resources: Sequence[Scored], view: NodeView) -> Int64s:
+def least_allocated(resources: Scored, view: NodeView) -> Int64s:
     """Free share after placement; 0 where the request exceeds what is left."""
     return _weighted(resources, view, _free_share)
 
 
-def most_allocated(resources: Sequence[Scored], view: NodeView) -> Int64s:
+def most_allocated(resources: Scored, view: NodeView) -> Int64s:
     """Used share after placement, at most 100 (non-zero defaults may exceed the capacity)."""
     return _weighted(resources, view, _used_share)
 
@@ -42,51 +42,39 @@ def _used_share(requested: Int64s, capacity: Int64s) -> Int64s:
     return whole_shares(np.minimum(requested, capacity), capacity)
 
 
-def _weighted(resources: Sequence[Scored], view: NodeView, share: Callable[[Int64s, Int64s], Int64s]) -> Int64s:
+def _weighted(resources: Scored, view: NodeView, share: Callable[[Int64s, Int64s], Int64s]) -> Int64s:
     """Weighted mean over the resources that the node has at all."""
-    total: Int64s | None = None
-    constant_weight, weights = 0, np.zeros(0, np.int64)
-    for resource in resources:
-        capacity, used = allocatable_and_used(view, resource.name, true_requests=False)
-        requested = used + resource.amount
-        if view.all_have(resource.name):
-            scores = share(requested, capacity)
-            constant_weight += resource.weight
-        else:
-            has: Bools = capacity != 0
-            scores = np.where(has, share(requested, np.where(has, capacity, 1)), 0)
-            weights = has * resource.weight + (weights if len(weights) else 0)
-        scores = scores if resource.weight == 1 else scores * resource.weight
-        total = scores if total is None else total + scores
-    if total is None:
-        return np.zeros(view.size, np.int64)
-    if not len(weights):
+    capacity = view.allocatable(resources.names)
+    requested = view.non_zero_requested(resources.names) + resources.amounts
+    if view.all_have(resources.names):
+        scores = share(requested, capacity) * resources.weights
+        total: Int64s = scores[0] + scores[1] if len(scores) == 2 else scores.sum(axis=0)  # noqa: PLR2004
+        weight = resources.weight_sum
         # Halving is what the default resources need; a shift is the same for non-negative numbers.
-        return total >> 1 if constant_weight == 2 else total // constant_weight
-    weights = weights + constant_weight
-    return np.where(weights > 0, total // np.maximum(weights, 1), 0)
+        return total >> 1 if weight == 2 else total // max(weight, 1)  # noqa: PLR2004
+    has: Bools = capacity != 0
+    scores = np.where(has, share(requested, np.where(has, capacity, 1)), 0) * resources.weights
+    weights = (has * resources.weights).sum(axis=0)
+    mean: Int64s = np.where(weights > 0, scores.sum(axis=0) // np.maximum(weights, 1), 0)
+    return mean
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
     """Score by a broken line over the utilisation; `shape` holds (utilization 0..100, score 0..10) points."""
     line = np.array([broken_linear(shape, u) for u in range(MAX_UTILIZATION + 1)], np.int64)
 
-    def score(resources: Sequence[Scored], view: NodeView) -> Int64s:
-        total = np.zeros(view.size, np.int64)
-        weights = np.zeros(view.size, np.int64)
-        for resource in resources:
-            capacity, used = allocatable_and_used(view, resource.name, true_requests=False)
-            has: Bools = capacity != 0
-            capacity = np.where(has, capacity, 1)
-            utilization = whole_shares(np.minimum(used + resource.amount, capacity), capacity)
-            scores = np.where(has, line[utilization], 0)
-            total += scores * resource.weight
-            # Upstream counts a resource only where its score is above 0.
-            weights += (scores > 0) * resource.weight
+    def score(resources: Scored, view: NodeView) -> Int64s:
+        capacity = view.allocatable(resources.names)
+        has: Bools = capacity != 0
+        capacity = np.where(has, capacity, 1)
+        requested = view.non_zero_requested(resources.names) + resources.amounts
+        scores = np.where(has, line[_used_share(requested, capacity)], 0)
+        # Upstream counts a resource only where its score is above 0.
+        weights = ((scores > 0) * resources.weights).sum(axis=0)
         # math.Round: half away from zero; all values are non-negative.
-        mean = total / np.maximum(weights, 1)
+        mean = (scores * resources.weights).sum(axis=0) / np.maximum(weights, 1)
         whole = np.floor(mean)
-        return (whole + (mean - whole >= 0.5)).astype(np.int64)
+        return (whole + (mean - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
 
     return score
 
