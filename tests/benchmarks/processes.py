@@ -1,6 +1,7 @@
 """Running one measurement in a process of its own, on one core.
 
-The core is chosen once, in this process; its children inherit it. Numeric libraries and Go get one thread.
+The core is chosen once, in this process; its children inherit it. Numeric libraries and Go get one thread. Each line
+gets the share of the core that its process had, from start to end: on a busy machine that tells what a rate is worth.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,7 +103,20 @@ def memory(runs: MemoryRuns, workload: str) -> list[str]:
 
 
 def json_line(command: Sequence[str], timeout_seconds: float) -> Mapping[str, Any]:
-    """The one JSON line that the command prints. Raises RunError."""
+    """The one JSON line that the command prints, with core_share (0 to 1) added. Raises RunError."""
+    began, before = time.perf_counter(), _children_seconds()
+    output = _output(command, timeout_seconds)
+    share = (_children_seconds() - before) / (time.perf_counter() - began)
+    return {**parsed(output), "core_share": round(min(share, 1.0), 3)}
+
+
+def _children_seconds() -> float:
+    """Processor time of all children that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _output(command: Sequence[str], timeout_seconds: float) -> str:
     environment = {**os.environ, **ONE_THREAD}
     try:
         done = subprocess.run(
@@ -114,7 +129,7 @@ def json_line(command: Sequence[str], timeout_seconds: float) -> Mapping[str, An
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise RunError(f"exit code {done.returncode}: {last}")
-    return parsed(done.stdout)
+    return done.stdout
 
 
 def parsed(output: str) -> Mapping[str, Any]:

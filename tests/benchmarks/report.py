@@ -58,7 +58,7 @@ def grid(title: str, left: Sequence[str], right: Sequence[str]) -> Grid:
 
 def speed_grid(lines: Sequence[SpeedLine]) -> Grid:
     """Rates and ratios."""
-    numbers = ("nodes", "ours", "kube-scheduler", "ratio", "target", "scalar", "ratio")
+    numbers = ("nodes", "ours", "kube-scheduler", "ratio", "by core time", "target", "scalar", "ratio")
     table = grid("pods per second, medians", ("workload", "nodes scored"), numbers)
     for line in lines:
         table.add_row(
@@ -68,6 +68,7 @@ def speed_grid(lines: Sequence[SpeedLine]) -> Grid:
             rate_text(line.rate),
             rate_text(line.upstream_rate),
             times_text(line.ratio),
+            times_text(line.core_ratio),
             target_text(line.target),
             rate_text(line.reference),
             times_text(line.reference_ratio),
@@ -117,6 +118,8 @@ def print_report(results: Results, console: Console) -> None:
     for lines, table in tables:
         if lines:
             console.print(table)
+    if shares := [share for line in results.speed for share in (*line.ours_share, *line.upstream_share)]:
+        console.print(f"share of the core that the processes had: {min(shares):.0%} to {max(shares):.0%}", markup=False)
     for line in results.speed:
         for pod in line.different:
             console.print(f"{line.run.label}: decided otherwise than the scalar reference: {pod}", markup=False)

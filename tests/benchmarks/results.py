@@ -51,6 +51,9 @@ class SpeedLine:
     reference: float | None = None
     different: list[str] = field(default_factory=list)
     """Pods that the scalar reference would have put elsewhere."""
+    ours_share: list[float] = field(default_factory=list)
+    upstream_share: list[float] = field(default_factory=list)
+    """How much of the core each of these processes had, 0 to 1."""
 
     @property
     def rate(self) -> float | None:
@@ -66,6 +69,13 @@ class SpeedLine:
     def ratio(self) -> float | None:
         """Ours over the real scheduler's."""
         return ratio(self.rate, self.upstream_rate)
+
+    @property
+    def core_ratio(self) -> float | None:
+        """The same with rates per second of processor time: what a whole core would have given, about."""
+        ours = [rate / share for rate, share in zip(self.ours, self.ours_share, strict=True) if share]
+        upstream = [rate / share for rate, share in zip(self.upstream, self.upstream_share, strict=True) if share]
+        return ratio(median(ours), median(upstream))
 
     @property
     def reference_ratio(self) -> float | None:
@@ -93,6 +103,9 @@ class SpeedLine:
             "ours_median": self.rate,
             "upstream_median": self.upstream_rate,
             "ratio": self.ratio,
+            "core_ratio": self.core_ratio,
+            "ours_share": self.ours_share,
+            "upstream_share": self.upstream_share,
             "reference": self.reference,
             "reference_ratio": self.reference_ratio,
             "reference_pods": run.reference_pods,

@@ -81,10 +81,10 @@ class Session:
         line = SpeedLine(run)
         for who in run.turns():
             if who == "ours":
-                self._add(line.ours, self._placing(run))
+                _add(line.ours, line.ours_share, self._placing(run))
             elif self._upstream is not None:
                 found = self._attempt(f"kube-scheduler: {run.label}", processes.upstream(self._upstream, run), run)
-                self._add(line.upstream, found)
+                _add(line.upstream, line.upstream_share, found)
         if run.reference_pods:
             self._compare_with_reference(line)
         if line.ours or line.upstream:
@@ -141,11 +141,6 @@ class Session:
             if line.different:
                 self._failed(f"scalar reference: {run.label}", f"{len(line.different)} decisions differ")
 
-    @staticmethod
-    def _add(rates: list[float], found: Mapping[str, Any] | None) -> None:
-        if found is not None:
-            rates.append(found["pods_per_s"])
-
     def _attempt(self, label: str, command: Sequence[str], limits: Any) -> Mapping[str, Any] | None:
         """The command's line; None, and a note, if there is none."""
         if self._clock() >= self._deadline:
@@ -162,6 +157,12 @@ class Session:
         if note not in self.results.failures:
             self.results.failures.append(note)
             say(note)
+
+
+def _add(rates: list[float], shares: list[float], found: Mapping[str, Any] | None) -> None:
+    if found is not None:
+        rates.append(found["pods_per_s"])
+        shares.append(found["core_share"])
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:

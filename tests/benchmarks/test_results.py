@@ -31,6 +31,13 @@ def a_run(workload: str = "plain", nodes: int = 5000, percent: int = 0, *, upstr
     )
 
 
+def a_line(run: Run, ours: list[float], upstream: list[float] | None = None, **more: Any) -> SpeedLine:
+    """A line whose processes had the whole core."""
+    rates = upstream or []
+    whole = {"ours_share": [1.0] * len(ours), "upstream_share": [1.0] * len(rates)}
+    return SpeedLine(run, ours=ours, upstream=rates, **{**whole, **more})
+
+
 def words(*lines: SpeedLine) -> list[str]:
     return [verdict.word for verdict in verdicts(Results(speed=list(lines)))]
 
@@ -53,8 +60,14 @@ def test_a_ratio_has_three_digits_and_needs_both_sides() -> None:
 
 def test_a_line_compares_medians() -> None:
     """9,000 to 800 pods/s."""
-    line = SpeedLine(a_run(), ours=[9000, 100, 10_000], upstream=[900, 700], reference=45.0)
+    line = a_line(a_run(), ours=[9000, 100, 10_000], upstream=[900, 700], reference=45.0)
     assert (line.rate, line.upstream_rate, line.ratio, line.reference_ratio) == (9000, 800, 11.2, 200.0)
+
+
+def test_a_share_of_the_core_is_made_up_for() -> None:
+    """1,000 pods/s with half a core against 100 with a whole one: 20 times, where the clock says 10."""
+    line = a_line(a_run(), ours=[1000], ours_share=[0.5], upstream=[100], upstream_share=[1.0])
+    assert (line.ratio, line.core_ratio) == (10.0, 20.0)
 
 
 @pytest.mark.parametrize(
@@ -76,23 +89,23 @@ def test_a_line_compares_medians() -> None:
 )
 def test_the_ratio_to_the_real_scheduler_is_judged(workload: str, percent: int, measured: float, word: str) -> None:
     """The targets differ for plain pods and for others, sampled and with all nodes scored."""
-    assert words(SpeedLine(a_run(workload, percent=percent), ours=[measured * 100], upstream=[100])) == [word]
+    assert words(a_line(a_run(workload, percent=percent), ours=[measured * 100], upstream=[100])) == [word]
 
 
 def test_a_line_that_has_no_target_is_only_reported() -> None:
     """Other sizes, workloads of our own, and lines whose other half could not run."""
-    assert words(SpeedLine(a_run(nodes=500), ours=[1], upstream=[100])) == []
-    assert words(SpeedLine(a_run("mix", upstream=False), ours=[1])) == []
-    assert words(SpeedLine(a_run(), ours=[1])) == []
-    assert words(SpeedLine(a_run(percent=30), ours=[1], upstream=[100])) == []
+    assert words(a_line(a_run(nodes=500), ours=[1], upstream=[100])) == []
+    assert words(a_line(a_run("mix", upstream=False), ours=[1])) == []
+    assert words(a_line(a_run(), ours=[1])) == []
+    assert words(a_line(a_run(percent=30), ours=[1], upstream=[100])) == []
 
 
 @pytest.mark.parametrize(("large", "word"), [(5900, "missed"), (6000, "reached")])
 def test_the_rate_may_not_fall_much_with_the_number_of_nodes(large: float, word: str) -> None:
     """Plain and sampled, 20,000 nodes against our own 10,000 pods/s at 5,000."""
     lines = [
-        SpeedLine(a_run(upstream=False), ours=[10_000]),
-        SpeedLine(a_run(nodes=20_000, upstream=False), ours=[large]),
+        a_line(a_run(upstream=False), ours=[10_000]),
+        a_line(a_run(nodes=20_000, upstream=False), ours=[large]),
     ]
     assert words(*lines) == [word]
     assert words(*lines[:1]) == []
@@ -132,7 +145,15 @@ def test_figures_read_well() -> None:
 def full_results() -> Results:
     return Results(
         speed=[
-            SpeedLine(a_run(), ours=[9000], upstream=[900], reference=30.0, different=["pod-1: node-2 instead of none"])
+            a_line(
+                a_run(),
+                ours=[9000],
+                upstream=[900],
+                reference=30.0,
+                ours_share=[0.9],
+                upstream_share=[0.75],
+                different=["pod-1: node-2 instead of none"],
+            )
         ],
         snapshot=[{"nodes": 500, "update_us": 5.0, "update_us_p90": 6.0}],
         memory=[
@@ -148,7 +169,7 @@ def test_the_report_shows_everything_that_was_measured_and_what_could_not_run() 
     print_report(full_results(), Console(file=stream, width=120))
     text = stream.getvalue()
     for part in (
-        "9,000", "10x", ">= 6x (15x)", "300x",
+        "9,000", "10x", ">= 6x (15x)", "300x", "75% to 90%",
         "snapshot after two changed nodes",
         "memory beyond the parsed objects",
         "plain, 5,000 nodes, sampled: decided otherwise than the scalar reference: pod-1: node-2 instead of none",

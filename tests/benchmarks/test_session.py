@@ -29,7 +29,7 @@ class Machine:
         assert timeout_seconds >= 60
         self.asked.append(kind_of(command))
         pods = next((int(each.removeprefix("--pods=")) for each in command if each.startswith("--pods=")), 0)
-        line: dict[str, object] = {"pods_per_s": 100, "placed": pods, "different": [], "nodes": 500}
+        line: dict[str, object] = {"pods_per_s": 100, "placed": pods, "different": [], "nodes": 500, "core_share": 0.5}
         line |= {"update_us": 5, "per_node": 1, "per_bound_pod": 1, "workload": "plain"}
         return line | self.fields
 
@@ -137,7 +137,13 @@ def test_only_lines_that_missed_a_target_are_profiled() -> None:
 def test_a_process_has_one_thread() -> None:
     """The real scheduler and numpy take what they find otherwise."""
     code = "import json, os; print(json.dumps({name: os.environ[name] for name in %r}))" % sorted(ONE_THREAD)  # noqa: UP031
-    assert json_line([sys.executable, "-c", code], 30) == ONE_THREAD
+    assert json_line([sys.executable, "-c", code], 30).items() >= ONE_THREAD.items()
+
+
+def test_a_process_that_waits_has_a_small_share_of_the_core() -> None:
+    """The share tells a busy machine from a slow program."""
+    line = json_line([sys.executable, "-S", "-c", "import time; time.sleep(1); print('{}')"], 30)
+    assert 0 <= line["core_share"] < 0.5
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def _first_deleted(victims: list[Pod]) -> tuple[str, ...]:
     return tuple(sorted(victim.key for victim in first))
 
 
-@given(histories(steps=50))
+@given(histories(steps=60))
 @settings(max_examples=60, phases=PHASES, suppress_health_check=SLOW)
 def test_a_history_is_decided_like_the_reference_decides_it(history: History) -> None:
     """The core carries memo entries, counters and a table from one decision to the next; the reference carries nothing.

@@ -21,7 +21,7 @@ from support.builders import node, pod
 from support.histories import BINDINGS, COMMON, RARE, History, Play, Step, histories, scheduler_of
 
 SETTINGS = settings(
-    max_examples=40,
+    max_examples=60,
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
 )
@@ -33,7 +33,7 @@ def bytes_of(effects: list[Effect]) -> list[bytes]:
     return [repr(effect).encode() for effect in effects]
 
 
-@given(histories(kinds=ALL_KINDS, steps=50))
+@given(histories(kinds=ALL_KINDS, steps=60))
 @SETTINGS
 def test_the_memo_changes_no_effect(history: History) -> None:
     """Also not a memo so small that every entry pushes another one out."""

@@ -28,8 +28,8 @@ DELETED_AT = "2000-01-01T00:00:00Z"
 
 COMMON = ("pods", "pods", "cycle", "cycle", "cycle", "cycle", "cycle")
 RARE = (
-    "add node", "change node", "remove node", "bound pod", "remove pod", "terminate pod", "relabel pod", "resize pod",
-    "namespace", "service", "budget", "wait",
+    "add node", "remove node", "bound pod", "remove pod", "terminate pod", "relabel pod", "resize pod", "namespace",
+    "service", "budget", "wait", "wait", *["change node"] * 6,
 )  # fmt: skip
 BINDINGS = ("failing cycle", "late cycle", "answer")
 """Steps in which a binding fails, or is not answered before the next step."""
@@ -70,7 +70,7 @@ def histories(
     step = st.builds(Step, st.sampled_from(kinds), numbers, numbers)
     return History(
         node_templates=tuple(draw(nodes(f"n{i}")) for i in range(draw(st.integers(2, 4)))),
-        pod_templates=tuple(draw(pods(f"p{i}", count=6)) for i in range(draw(st.integers(3, 6)))),
+        pod_templates=tuple(draw(pods(f"p{i}", count=6)) for i in range(draw(st.integers(2, 4)))),
         size=draw(st.sampled_from(sizes)),
         grace=draw(st.booleans()),
         configuration=_with_percentage(draw(configurations()), draw(st.sampled_from(percentages))),

@@ -169,6 +169,8 @@ class ScorePlugin(Plugin):
     score_reads_requests: ClassVar[bool] = True
     """As `filter_reads_requests`."""
     normalizes: ClassVar[bool] = False
+    in_range: ClassVar[bool] = False
+    """Final scores are in 0..100 by construction. Of other ROW rules each score that is kept is looked at."""
 
     def score_key(self, pod: PodInfo) -> Hashable:
         """What `pre_score` and `score` read of the pod (NODE and ROW rules)."""

@@ -23,7 +23,7 @@ from stowplan_scheduler.cache.flags import all_true, any_true
 from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
 from stowplan_scheduler.cache.node_view import NodeView, Rows
 
-from .interface import FilterPlugin, ReasonIds, ScorePlugin, Scores
+from .interface import MAX_NODE_SCORE, FilterPlugin, ReasonIds, ScorePlugin, Scores
 
 Int32s = NDArray[np.int32]
 
@@ -145,7 +145,17 @@ class RowBundle:
     `scorers` holds (plugin, state, weight).
     """
 
-    __slots__ = ("_layout", "_position", "_touched", "_valid", "filters", "scorers", "scores", "verdicts")
+    __slots__ = (
+        "_layout",
+        "_position",
+        "_touched",
+        "_valid",
+        "filters",
+        "out_of_range",
+        "scorers",
+        "scores",
+        "verdicts",
+    )
 
     def __init__(
         self,
@@ -155,6 +165,8 @@ class RowBundle:
         """Nothing computed yet."""
         self.filters = filters
         self.scorers = scorers
+        self.out_of_range = False
+        """Some score that was added up is not in 0..100: whoever reads sums must look at each."""
         self._layout = -1
         self._position = 0
         self._touched = False
@@ -216,6 +228,8 @@ class RowBundle:
         total: Int64s | None = None
         for plugin, state, weight in self.scorers:
             raw = plugin.score(state, view)
+            if not plugin.in_range and view.size and not 0 <= raw.min() <= raw.max() <= MAX_NODE_SCORE:
+                self.out_of_range = True
             if weight != 1:
                 raw = raw * weight
             total = raw if total is None else total + raw

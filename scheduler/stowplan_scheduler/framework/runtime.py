@@ -241,7 +241,7 @@ class Profile:
             listed = " ".join(sorted(diagnosis.unschedulable_plugins))
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
         found = self._find(search, candidates, start)
-        if found.count == 0 or len(diagnosis.rows) or self._may_break():
+        if found.count == 0 or len(diagnosis.rows) or (len(found.failed) and self._may_break()):
             try:
                 self._diagnose(diagnosis, search, found.failed)
             except RuleBroke as failure:

@@ -45,12 +45,16 @@ def total_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> 
         raise _pre_score_error(plan.score_error)
     bundle, rows = plan.bundle, view.rows
     bundle.ensure(cluster.table, rows)
+    if bundle.out_of_range:
+        for scorer, state, _ in bundle.scorers:
+            _normalized(scorer, state, scorer.score(state, view), view)
     totals: Scores = bundle.scores[rows]
     owned = not isinstance(rows, slice)
     for entry, weight in plan.node_scores:
         entry.refresh(cluster.table)
         if entry.uniform is not None:
             # The same for every node: it changes no comparison.
+            _checked_value(entry.plugin.name, entry.uniform)
             continue
         scores = _normalized(entry.plugin, entry.state, entry.raw[rows], view)
         totals, owned = _add(totals, scores * weight, owned=owned)
@@ -110,10 +114,8 @@ def _normalized(plugin: ScorePlugin, state: object, raw: Scores, view: NodeView)
 
 def _checked_value(plugin: str, score: int) -> int:
     if not 0 <= score <= MAX_NODE_SCORE:
-        text = (
-            f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100] after normalizing'
-        )
-        raise SchedulingError(text)
+        text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100]'
+        raise SchedulingError(f"applying score defaultWeights on Score plugins: {text} after normalizing")
     return score
 
 

@@ -40,6 +40,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     score_inputs: ClassVar[Inputs] = Inputs.ROW
+    in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
         """`args` are validated and defaulted."""
@@ -67,7 +68,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         resources = cast("Scored", state)
         capacity = view.allocatable(resources.names)
         used = view.requested(resources.names)
-        if len(resources.names) == 2 and view.all_have(resources.names):  # noqa: PLR2004
+        if len(resources.names) == 2 and view.all_have(resources.names):
             change = _change_of_two(capacity, used, resources.amounts)
         else:
             change = _balance_of_present(capacity, used + resources.amounts) - _balance_of_present(capacity, used)

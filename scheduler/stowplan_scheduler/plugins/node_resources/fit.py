@@ -61,6 +61,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     name: ClassVar[str] = "NodeResourcesFit"
     filter_inputs: ClassVar[Inputs] = Inputs.ROW
     score_inputs: ClassVar[Inputs] = Inputs.ROW
+    in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs, stores: Stores) -> None:
         """`args` are validated and defaulted; `stores` says which resources device classes serve."""

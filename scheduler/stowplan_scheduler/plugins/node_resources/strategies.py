@@ -48,10 +48,10 @@ def _weighted(resources: Scored, view: NodeView, share: Callable[[Int64s, Int64s
     requested = view.non_zero_requested(resources.names) + resources.amounts
     if view.all_have(resources.names):
         scores = share(requested, capacity) * resources.weights
-        total: Int64s = scores[0] + scores[1] if len(scores) == 2 else scores.sum(axis=0)  # noqa: PLR2004
+        total: Int64s = scores[0] + scores[1] if len(scores) == 2 else scores.sum(axis=0)
         weight = resources.weight_sum
         # Halving is what the default resources need; a shift is the same for non-negative numbers.
-        return total >> 1 if weight == 2 else total // max(weight, 1)  # noqa: PLR2004
+        return total >> 1 if weight == 2 else total // max(weight, 1)
     has: Bools = capacity != 0
     scores = np.where(has, share(requested, np.where(has, capacity, 1)), 0) * resources.weights
     weights = (has * resources.weights).sum(axis=0)
@@ -74,7 +74,8 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
         # math.Round: half away from zero; all values are non-negative.
         mean = (scores * resources.weights).sum(axis=0) / np.maximum(weights, 1)
         whole = np.floor(mean)
-        return (whole + (mean - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
+        rounded: Int64s = (whole + (mean - whole >= 0.5)).astype(np.int64)
+        return rounded
 
     return score
 
