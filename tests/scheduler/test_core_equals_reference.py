@@ -31,7 +31,7 @@ SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
 @given(scenarios())
-@settings(max_examples=120, phases=PHASES, suppress_health_check=SLOW)
+@settings(max_examples=80, phases=PHASES, suppress_health_check=SLOW)
 def test_one_pod_is_judged_like_the_reference_judges_it(scenario: Scenario) -> None:
     """Every verdict, raw and normalised score, total, choice, message, rejector and victim."""
     line = scenario.line("random")

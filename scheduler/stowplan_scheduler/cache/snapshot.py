@@ -23,7 +23,7 @@ class RowChange:
 
     `pods` are the pods that came (+1) and went (-1), all of its pods if the NodeInfo is new. Added up over all deltas,
     they give the pods of each row as (uid, shape, terminating); another object for the same pod makes no entry.
-    `node_changed`: the node object is another one, or the states of its images are.
+    `node_changed`: something of the node that a rule can read, or the states of its images.
     """
 
     info: NodeInfo

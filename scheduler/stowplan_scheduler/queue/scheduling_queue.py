@@ -285,9 +285,9 @@ class SchedulingQueue:
         for pod in self._backoff.pop_completed(now):
             self._enter_active(pod, BACKOFF_COMPLETE, now)
 
-    def flush_unschedulable_leftover(self, now: int) -> None:
-        """Wake the pods that nothing has woken for longer than the maximum, gated ones included."""
-        pods = self._unschedulable.waiting_since_before(now - self._max_in_unschedulable)
+    def flush_unschedulable_leftover(self, tick: int, now: int) -> None:
+        """Wake the pods that by the instant `tick` nothing had woken for longer than the maximum, gated ones included."""
+        pods = self._unschedulable.waiting_since_before(tick - self._max_in_unschedulable)
         if not pods:
             return
         for pod in pods:
@@ -302,7 +302,8 @@ class SchedulingQueue:
         tick = (now - self._start) // LEFTOVER_PERIOD
         if tick > self._last_leftover_tick:
             self._last_leftover_tick = tick
-            self.flush_unschedulable_leftover(now)
+            # Also after a call between two ticks, a pod must have waited long enough by the tick.
+            self.flush_unschedulable_leftover(self._start + tick * LEFTOVER_PERIOD, now)
 
     def is_idle(self) -> bool:
         """Whether no pod waits for time to pass."""

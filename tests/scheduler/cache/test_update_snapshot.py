@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from scheduler.cache.builders import AFFINITY, ANTI_AFFINITY, node, pod, spec
@@ -146,7 +147,7 @@ def test_a_node_recreated_between_two_snapshots_keeps_its_row() -> None:
     cache.remove_node(node("n1"))
     cache.remove_pod(pod("p", "n1"))
     cache.add_pod(pod("q", "n1"))
-    cache.add_node(node("n1"))
+    cache.add_node(node("n1", "b"))
     delta = cache.update_snapshot(snapshot)
     assert order(snapshot.node_info_list) == ["n1", "n2"]
     assert snapshot.get("n1") is held
@@ -183,6 +184,19 @@ def test_a_node_update_is_told_apart_from_changes_of_pods() -> None:
     cache.update_node(node("n2", cpu="8"))
     delta = cache.update_snapshot(snapshot)
     assert [(change.info.name, change.node_changed) for change in delta.changes] == [("n2", True), ("n1", False)]
+
+
+def test_a_heartbeat_is_no_news_for_rules_about_nodes() -> None:
+    """The object is another one with another version; every rule about nodes would otherwise be asked again."""
+    cache, snapshot = cluster("n1")
+    beat = node("n1")
+    metadata = msgspec.structs.replace(beat.metadata, resource_version="2", generation=7)
+    cache.update_node(msgspec.structs.replace(beat, metadata=metadata))
+    [change] = cache.update_snapshot(snapshot).changes
+    assert (change.info.node is beat, change.node_changed) == (False, False)
+    cache.update_node(node("n1", "b"))
+    [change] = cache.update_snapshot(snapshot).changes
+    assert change.node_changed
 
 
 def test_lists_of_nodes_with_affinity_follow_in_the_order_of_rows() -> None:

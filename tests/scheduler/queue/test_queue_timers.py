@@ -52,6 +52,20 @@ def test_run_timers_between_two_ticks_wakes_nobody_early() -> None:
     assert harness.place(info) == "active"
 
 
+def test_run_timers_after_a_tick_wakes_only_who_was_due_at_the_tick() -> None:
+    """At 330 nobody is due, so nobody calls. A back-off ends at 345: the pod of second 40 has waited 305 s by then, but
+    the next tick is 360. The real scheduler tried such a pod at 660, not at 638.
+    """
+    harness = Harness()
+    info = harness.rejected("p", "Deaf", at=40)
+    harness.queue.run_timers(seconds(300))
+    harness.queue.run_timers(seconds(345))
+    assert harness.place(info) == "unschedulable"
+    assert harness.queue.next_timer(seconds(345)) == seconds(360)
+    harness.queue.run_timers(seconds(360))
+    assert harness.place(info) == "active"
+
+
 def test_a_caller_that_is_late_runs_the_flush_at_once() -> None:
     """A live worker may be late; then the timer is overdue, which `now` says."""
     harness = Harness()
