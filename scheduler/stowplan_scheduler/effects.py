@@ -14,7 +14,7 @@ from stowplan_scheduler.objects import Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """Base of all effects. `id` is unique within one scheduler and grows."""
+    """Base of all effects. `id` is unique within one scheduler."""
 
     id: int
 

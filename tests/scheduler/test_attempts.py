@@ -53,7 +53,9 @@ class World:
         """Where a new pod goes, or why it goes nowhere."""
         self.put(made.build())
         effects = self.cycle()
-        said = [e.node_name if isinstance(e, Bind) else e.message for e in effects if isinstance(e, Bind | AttemptFailed)]
+        said = [
+            e.node_name if isinstance(e, Bind) else e.message for e in effects if isinstance(e, Bind | AttemptFailed)
+        ]
         return said[0]
 
 
@@ -77,7 +79,10 @@ def test_hard_affinity_weight_of_one_profile_does_not_count_in_another() -> None
     `near` is preferred with weight 10 by a pod there. 100 > 10 > 1, whichever profile is asked first.
     """
     both = [
-        {"schedulerName": name, "pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": weight}}]}
+        {
+            "schedulerName": name,
+            "pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": weight}}],
+        }
         for name, weight in (("strong", 100), ("weak", 1))
     ]
     web = selector(app="web")

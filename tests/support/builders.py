@@ -75,7 +75,9 @@ def amounts(**values: Quantity) -> ResourceMap:
 
 def selector(*expressions: tuple[str, str, Iterable[str]], **labels: str) -> LabelSelector:
     """A label selector: labels that must be equal, and expressions (key, operator, values)."""
-    parsed = tuple(LabelSelectorRequirement(key=k, operator=op, values=tuple(vs) or ABSENT_LIST) for k, op, vs in expressions)
+    parsed = tuple(
+        LabelSelectorRequirement(key=k, operator=op, values=tuple(vs) or ABSENT_LIST) for k, op, vs in expressions
+    )
     return LabelSelector(match_labels=_named(LABELS, labels), match_expressions=parsed)
 
 

@@ -6,13 +6,13 @@ enters the queue, is popped, and its Bind effect is answered.
 
 from __future__ import annotations
 
-import gc
 import resource
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from stowplan_operator.garbage import relax_collector
 from stowplan_scheduler.config import load_configuration
 from stowplan_scheduler.effects import Bind
 from stowplan_scheduler.events import EffectDone, ObjectAdded
@@ -88,7 +88,7 @@ def measure(
     for number in range(initial):
         place(scheduler, make_pod(number), number)
     queue = [make_pod(initial + number) for number in range(pods)]
-    gc.collect()
+    relax_collector()
     began = time.perf_counter()
     placed = sum(place(scheduler, pod, initial + number) for number, pod in enumerate(queue))
     took = time.perf_counter() - began

@@ -98,6 +98,7 @@ def simulate(
       2  the input or the arguments cannot be used
     """  # noqa: D301 - click looks for the character \b
     from stowplan_autoscaling.placement import PlacementOptions
+    from stowplan_operator.garbage import relax_collector
     from stowplan_scheduler.framework.selection import TieBreak
 
     from .configurations import read_configurations, third_party_plugins
@@ -106,6 +107,8 @@ def simulate(
     wanted = _shape(shape)
     third_party = third_party_plugins()
     configurations = read_configurations(configs, third_party)
+    # From here on objects live as long as the program.
+    relax_collector()
     with progress(quiet=quiet) as report:
         data = _inflated(_read_cluster(cluster, max_input, report), load, seed)
         options = PlacementOptions(

@@ -28,21 +28,12 @@ RowFilter = tuple[Slot, FilterPlugin, object]
 RowScorer = tuple[ScorePlugin, object, int]
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterStep:
-    """A PreFilter plugin, with its result if that follows from the pod alone."""
-
-    plugin: FilterPlugin
-    result: PreFilterResult | None
-
-
 @dataclass(slots=True)
 class Plan:
     """See the module."""
 
-    pre_filters: tuple[PreFilterStep, ...]
-    asked: tuple[FilterPlugin, ...]
-    """The PreFilter plugins without such a result: they are asked in every cycle."""
+    results: tuple[Mapping[str, PreFilterResult], ...]
+    """PreFilter results that follow from the pod alone, by plugin: those of the template, and those of the shape."""
     simple: bool
     """No PreFilter that follows from the pod alone rejects it or restricts the nodes."""
     node_rules: tuple[tuple[Slot, NodeVerdicts], ...]
@@ -56,6 +47,11 @@ class Plan:
     has_scores: bool
     visited: int = 0
     """How many nodes the last sampled search looked at: a guess for the next one, without effect on its outcome."""
+
+    def result(self, plugin: FilterPlugin) -> PreFilterResult | None:
+        """What PreFilter says if that follows from the pod alone; None: the plugin is asked in every cycle."""
+        shared, own = self.results
+        return shared.get(plugin.name) or own.get(plugin.name)
 
     @property
     def nbytes(self) -> int:
@@ -78,6 +74,7 @@ class _Part:
         "row_keys",
         "row_scorers",
         "score_errors",
+        "simple",
     )
 
     nbytes = _PLAN_BYTES
@@ -90,7 +87,8 @@ class _Part:
         self.row_keys: list[Hashable] = []
         self.node_scores: list[tuple[NodeScores, int]] = []
         self.score_errors: list[tuple[int, Status]] = []
-        self.mask: NodeMask | None = None
+        self.mask = NodeMask(())
+        self.simple = True
 
 
 class Planner:
@@ -104,7 +102,7 @@ class Planner:
         memo: Memo,
     ) -> None:
         """`scores` holds plugins with their weights; all in the profile's order."""
-        self._pre_filters = tuple(pre_filters)
+        self._pre_filters = frozenset(plugin.name for plugin in pre_filters)
         self._has_scores = bool(scores)
         self._memo = memo
         slots = list(enumerate(filters, 1))
@@ -113,6 +111,9 @@ class Planner:
         ordered = list(enumerate(scores))
         self._cluster_scores = tuple((p, w) for p, w in scores if not _is_local(p))
         local_scores = [(place, p, w) for place, (p, w) in ordered if _is_local(p)]
+        # A profile may have a plugin's PreFilter without its Filter; such a rule has no slot.
+        filtering = {plugin.name for _, plugin in slots}
+        local += [(0, p) for p in pre_filters if p.filter_inputs is not Inputs.CLUSTER and p.name not in filtering]
         self._by_requests = _Rules(
             [step for step in local if step[1].filter_reads_requests],
             [step for step in local_scores if step[1].score_reads_requests],
@@ -132,37 +133,25 @@ class Planner:
         key = ("template", pod.shape.template.number)
         shared = memo.get(key, lambda: self._part(self._by_template, pod, cluster), _PLAN_BYTES)
         own = self._part(self._by_requests, pod, cluster)
-        results = {**shared.results, **own.results}
-        steps = [PreFilterStep(p, self._result(p, results, pod, cluster)) for p in self._pre_filters]
-        bundle = memo.get(
-            ("bundle", tuple(shared.row_keys), tuple(own.row_keys)), lambda: _bundle(shared, own), 13 * size
-        )
+        bundle_key = ("bundle", tuple(shared.row_keys), tuple(own.row_keys))
+        bundle = memo.get(bundle_key, lambda: _bundle(shared, own), 13 * size)
         node_rules, mask = shared.node_rules, shared.mask
         if own.node_rules:
             node_rules = sorted([*shared.node_rules, *own.node_rules], key=lambda rule: rule[0])
-            mask = None
-        errors = sorted([*shared.score_errors, *own.score_errors], key=lambda error: error[0])
+            mask = NodeMask(tuple(verdicts for _, verdicts in node_rules))
+        errors = [*shared.score_errors, *own.score_errors]
         return Plan(
-            pre_filters=tuple(steps),
-            asked=tuple(step.plugin for step in steps if step.result is None),
-            simple=all(step.result is None or _lets_pass(step.result) for step in steps),
+            results=(shared.results, own.results),
+            simple=shared.simple and own.simple,
             node_rules=tuple(node_rules),
-            mask=mask or NodeMask(tuple(verdicts for _, verdicts in node_rules)),
+            mask=mask,
             bundle=bundle,
             cluster_filters=self._cluster_filters,
             node_scores=(*shared.node_scores, *own.node_scores),
             cluster_scores=self._cluster_scores,
-            score_error=errors[0][1] if errors else None,
+            score_error=min(errors, key=lambda error: error[0])[1] if errors else None,
             has_scores=self._has_scores,
         )
-
-    def _result(
-        self, plugin: FilterPlugin, results: Mapping[str, PreFilterResult], pod: PodInfo, cluster: Cluster
-    ) -> PreFilterResult | None:
-        """The result of a PreFilter plugin that is asked once; the profile may lack its Filter."""
-        if plugin.filter_inputs is Inputs.CLUSTER:
-            return None
-        return results.get(plugin.name) or plugin.pre_filter(pod, cluster)
 
     def _part(self, rules: _Rules, pod: PodInfo, cluster: Cluster) -> _Part:
         part = _Part()
@@ -175,7 +164,9 @@ class Planner:
 
     def _sort_filter(self, part: _Part, slot: Slot, plugin: FilterPlugin, pod: PodInfo, cluster: Cluster) -> None:
         result = part.results[plugin.name] = plugin.pre_filter(pod, cluster)
-        if not result.status.is_success:
+        if plugin.name in self._pre_filters and not _lets_pass(result):
+            part.simple = False
+        if not slot or not result.status.is_success:
             return
         key, state = plugin.filter_key(pod), result.state
         if plugin.filter_inputs is Inputs.ROW:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -25,6 +26,8 @@ from stowplan_scheduler.objects import (
     controller_of,
 )
 from stowplan_scheduler.resources import (
+    CPU,
+    MEMORY,
     Resource,
     balanced_request,
     fit_request,
@@ -134,9 +137,9 @@ class PodShape:
         """The views of the requests (see resources.py): what to fit, what a node counts, what the scorers see."""
         spec, status = pod.spec, pod.status
         self.fit: Resource = fit_request(pod)
-        self.score: Resource = score_request(pod)
         self.node_requested: Resource
         self.balanced: Resource
+        self.score: Resource
         if (
             spec.resources is None
             and not status.container_statuses
@@ -144,10 +147,13 @@ class PodShape:
             and status.resources is None
             and status.allocated_resources is None
         ):
-            # Without pod-level requests and without a resize in progress all views are one of two.
+            # Without pod-level requests and without a resize in progress all views are one of two, and one of one if
+            # every container names its cpu and memory.
             self.node_requested = self.balanced = self.fit
+            self.score = self.fit if _all_explicit(pod) else score_request(pod)
             self.non_zero_cpu, self.non_zero_memory = self.score.milli_cpu, self.score.memory
             return
+        self.score = score_request(pod)
         self.node_requested = node_requested(pod)
         self.non_zero_cpu, self.non_zero_memory = non_zero_requested(pod)
         self.balanced = balanced_request(pod)
@@ -237,7 +243,7 @@ class PodInterner:
         A pod that waits has no spec.nodeName, and where a bound pod runs is no part of its shape. A caller that
         evaluates a pod that names its node asks for `with_node_name`.
         """
-        signature = shape_signature(pod)
+        signature = _digest(shape_signature(pod))
         name = pod.spec.node_name if with_node_name else ""
         if name:
             signature += name.encode()
@@ -249,13 +255,26 @@ class PodInterner:
         return PodInfo(pod, shape)
 
     def _template(self, pod: Pod, node_name: str) -> PodTemplate:
-        signature = template_signature(pod) + node_name.encode()
+        signature = _digest(template_signature(pod)) + node_name.encode()
         template = self._templates.get(signature)
         if template is None:
             self._count += 1
             template = PodTemplate(self._count)
             self._templates[signature] = template
         return template
+
+
+def _all_explicit(pod: Pod) -> bool:
+    """Whether no container leaves cpu or memory to the defaults of the scorers."""
+    return all(
+        requests is not None and CPU in requests and MEMORY in requests
+        for requests in (c.resources.requests for c in (*pod.spec.containers, *pod.spec.init_containers))
+    )
+
+
+def _digest(signature: bytes) -> bytes:
+    """A signature is some hundred bytes and kept as long as its shape; 16 bytes tell as many apart as there can be."""
+    return blake2b(signature, digest_size=16).digest()
 
 
 def template_signature(pod: Pod) -> bytes:

@@ -20,6 +20,7 @@ from .diagnosis import NO_NODES, Diagnosis, FitError, SchedulingError, distinct,
 from .interface import (
     BindPlugin,
     FilterPlugin,
+    Inputs,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -117,6 +118,7 @@ class Profile:
         self.pre_enqueue = self._at("preEnqueue", PreEnqueuePlugin)
         self.queue_sort = self._at("queueSort", QueueSortPlugin)[0]
         self.pre_filters = self._at("preFilter", FilterPlugin)
+        self._asked = tuple(p for p in self.pre_filters if p.filter_inputs is Inputs.CLUSTER)
         self.filters = self._at("filter", FilterPlugin)
         self.post_filters = self._at("postFilter", PostFilterPlugin)
         self.preemption: PreemptionExecutor | None = next(
@@ -155,9 +157,8 @@ class Profile:
         names: frozenset[str] | None = None
         restricting: list[str] = []
         rejected: Status | None = None
-        for step in plan.pre_filters:
-            plugin = step.plugin
-            result = step.result
+        for plugin in self.pre_filters:
+            result = plan.result(plugin)
             if result is None:
                 result = plugin.pre_filter(pod, cluster)
                 if result.status.is_success:
@@ -167,7 +168,7 @@ class Profile:
                 continue
             if not status.is_success:
                 if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    state.not_asked = _names_after(plan, plugin)
+                    state.not_asked = _names_after(self.pre_filters, plugin)
                     return PreFilterOutcome(status.of(plugin.name), None, frozenset())
                 if status.code is Code.UNSCHEDULABLE:
                     rejected = status.of(plugin.name)
@@ -178,7 +179,7 @@ class Profile:
             restricting.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                state.not_asked = _names_after(plan, plugin)
+                state.not_asked = _names_after(self.pre_filters, plugin)
                 return PreFilterOutcome(_empty_set(restricting), names, frozenset(restricting))
         return PreFilterOutcome(rejected or SUCCESS, names, frozenset(restricting))
 
@@ -187,7 +188,7 @@ class Profile:
 
         False if one of them objects; the whole sequence is then run for its exact outcome.
         """
-        for plugin in plan.asked:
+        for plugin in self._asked:
             result = plugin.pre_filter(pod, cluster)
             code = result.status.code
             if code is Code.SKIP:
@@ -365,8 +366,8 @@ def _visited_before(row: int, diagnosis: Diagnosis, candidates: RowArray | None,
     return len(visited) + int(np.count_nonzero(~np.isin(diagnosis.rows, visited)))
 
 
-def _names_after(plan: Plan, plugin: FilterPlugin) -> frozenset[str]:
-    names = [step.plugin.name for step in plan.pre_filters]
+def _names_after(pre_filters: Sequence[FilterPlugin], plugin: FilterPlugin) -> frozenset[str]:
+    names = [other.name for other in pre_filters]
     return frozenset(names[names.index(plugin.name) + 1 :])
 
 

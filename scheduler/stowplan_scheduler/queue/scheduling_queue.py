@@ -286,7 +286,7 @@ class SchedulingQueue:
             self._enter_active(pod, BACKOFF_COMPLETE, now)
 
     def flush_unschedulable_leftover(self, tick: int, now: int) -> None:
-        """Wake the pods that by the instant `tick` nothing had woken for longer than the maximum, gated ones included."""
+        """Wake the pods that nothing had woken for longer than the maximum by the instant `tick`, gated ones too."""
         pods = self._unschedulable.waiting_since_before(tick - self._max_in_unschedulable)
         if not pods:
             return

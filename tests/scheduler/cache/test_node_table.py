@@ -31,10 +31,11 @@ def contents(table: NodeTable) -> dict[str, list[object]]:
     for key in KEYS:
         label = table.labels(key)
         found[key] = [label.interned.values[code] for code in label.codes]
-    for resource in RESOURCES:
-        found[f"requested {resource}"] = view.requested(resource).tolist()
-        found[f"non-zero {resource}"] = view.non_zero_requested(resource).tolist()
-        found[f"allocatable {resource}"] = view.allocatable(resource).tolist()
+    # Matrices with a row per resource; cpu and memory alone are read another way than a mixture.
+    for prefix, resources in (("", RESOURCES), ("main ", RESOURCES[:2])):
+        found[f"{prefix}requested"] = view.requested(resources).tolist()
+        found[f"{prefix}non-zero requested"] = view.non_zero_requested(resources).tolist()
+        found[f"{prefix}allocatable"] = view.allocatable(resources).tolist()
     found["names"] = [info.name for info in table.infos]
     return found
 
@@ -46,6 +47,22 @@ def read_anew(snapshot: Snapshot) -> NodeTable:
     table = NodeTable()
     table.apply(snapshot, SnapshotDelta(changes=changes, relaid=True, previous_rows=[-1] * len(infos)))
     return table
+
+
+def test_amounts_are_those_of_the_nodes_and_their_pods() -> None:
+    """Worked out by hand: millicores, bytes, counts; containers without requests count as 100m and 200 MiB."""
+    made = node("a").capacity(cpu="1930m", memory="4Gi", gpu="2").build()
+    running = [pod("p").req(cpu="250m", memory="1Gi", gpu="1").on("a").build(), pod("q").on("a").build()]
+    found = contents(World([made], running).cluster.table)
+    amounts = zip(found["requested"], found["non-zero requested"], found["allocatable"], strict=True)
+    order = dict(zip(RESOURCES, amounts, strict=True))
+    assert found["main requested"] == found["requested"][:2]
+    assert found["main non-zero requested"] == found["non-zero requested"][:2]
+    assert found["main allocatable"] == found["allocatable"][:2]
+    assert order["cpu"] == ([250], [350], [1930])
+    assert order["memory"] == ([2**30], [2**30 + 200 * 2**20], [4 * 2**30])
+    assert order["example.com/gpu"] == ([1], [1], [2])
+    assert order["example.com/absent"] == ([0], [0], [0])
 
 
 class Watched(Play):

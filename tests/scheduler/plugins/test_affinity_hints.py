@@ -6,6 +6,7 @@ import pytest
 
 from stowplan_scheduler.framework.cluster_event import Hint
 from stowplan_scheduler.plugins.inter_pod_affinity.hints import events
+from stowplan_scheduler.selectors import SelectorError
 from support.builders import NodeBuilder, PodBuilder, node, pod, selector
 from support.tables import ask, info_of
 
@@ -39,6 +40,23 @@ def of(
 def test_added_pod_helps_if_it_satisfies_all_terms(new: PodBuilder, hint: Hint) -> None:
     """One pod must satisfy every affinity term at once."""
     assert of(0, NEAR_BOTH, None, new) is hint
+
+
+def test_terms_that_do_not_parse_leave_it_open_what_helps() -> None:
+    """The hints raise, which the queue takes for Queue: for the pod's own required terms, and for the anti-affinity of
+    a pod that is gone. Preferred terms play no part, and another list does not count as broken.
+    """
+    wrong = selector(("app", "In", ()))
+    own = pod("p").affinity("zone", wrong)
+    for index, new in ((0, other(app="web")), (2, node("n"))):
+        with pytest.raises(SelectorError, match="requiredAffinityTerms: values: Invalid value: null"):
+            of(index, own, None, new)
+    assert of(0, pod("p").affinity("zone", wrong, weight=1), None, other(app="web")) is Hint.SKIP
+    with pytest.raises(SelectorError, match="requiredAntiAffinityTerms"):
+        of(0, pod("p"), pod("o").anti_affinity("zone", wrong).on("n"), None)
+    assert of(0, pod("p"), pod("o").affinity("zone", wrong).on("n"), None) is Hint.SKIP
+    company = pod("p").affinity("zone", WEB).anti_affinity("zone", wrong, weight=2)
+    assert of(0, company, None, other(app="web")) is Hint.QUEUE
 
 
 def test_added_pod_never_helps_a_pod_without_affinity() -> None:

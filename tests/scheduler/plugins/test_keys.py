@@ -32,9 +32,12 @@ NODES = 4
 
 
 def variants(one: Pod, other: Pod) -> Iterator[Pod]:
-    """The first pod, once with each aspect of the second."""
+    """The first pod, once with each aspect of the second, and with its own tolerations changed a little."""
     for aspect in ASPECTS:
         yield replace(one, spec=replace(one.spec, **{aspect: getattr(other.spec, aspect)}))
+    for changed in ({"value": "y"}, {"effect": "PreferNoSchedule"}, {"operator": "Exists", "value": ""}):
+        tolerations = tuple(replace(toleration, **changed) for toleration in one.spec.tolerations)
+        yield replace(one, spec=replace(one.spec, tolerations=tolerations))
     yield replace(one, metadata=replace(one.metadata, labels=other.metadata.labels))
     yield replace(one, metadata=replace(one.metadata, namespace=other.metadata.namespace))
 
