@@ -14,6 +14,7 @@ from stowplan_autoscaling.inputs import ClusterInput, load_cluster
 from stowplan_autoscaling.inputs.workloads import template_hash
 from stowplan_scheduler.objects import Pod, controller_of
 from stowplan_scheduler.selectors import LabelQuery
+from support.optional import node_affinity, pod_anti_affinity, required_terms, some
 
 NODES = """
 apiVersion: v1
@@ -133,7 +134,7 @@ def test_a_deployment_becomes_a_replica_set_and_its_pods(load: Load) -> None:
     owner = controller_of(cluster.pods[0].metadata)
     assert owner is not None
     assert (owner.api_version, owner.kind, owner.name) == ("apps/v1", "ReplicaSet", replica_set.metadata.name)
-    assert controller_of(replica_set.metadata).kind == "Deployment"
+    assert some(controller_of(replica_set.metadata)).kind == "Deployment"
     assert cluster.origin["Pod", cluster.pods[2].key].endswith("1.yaml: document 1")
 
 
@@ -207,7 +208,7 @@ def test_pods_that_fold_a_label_of_their_own_have_their_own_spec(load: Load) -> 
     )
     pods = load(workload("StatefulSet", "replicas: 2, ", pod=affinity)).pods
     selectors = [
-        pod.spec.affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution[0].label_selector
+        some(pod_anti_affinity(pod).required_during_scheduling_ignored_during_execution[0].label_selector)
         for pod in pods
     ]
     assert [selector.match_expressions[0].values for selector in selectors] == [("0",), ("1",)]
@@ -246,11 +247,10 @@ def test_a_daemon_pod_is_tied_to_its_node_by_a_field(load: Load) -> None:
         "{matchExpressions: [{key: a, operator: Exists}]}}]}}"
     )
     (pod,) = load(workload("DaemonSet", pod=affinity)).pods
-    node_affinity = pod.spec.affinity.node_affinity
-    (term,) = node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
+    (term,) = required_terms(pod)
     assert term.match_expressions == ()
     assert [(f.key, f.operator, f.values) for f in term.match_fields] == [("metadata.name", "In", ("n1",))]
-    assert len(node_affinity.preferred_during_scheduling_ignored_during_execution) == 1
+    assert len(node_affinity(pod).preferred_during_scheduling_ignored_during_execution) == 1
     assert "node.kubernetes.io/network-unavailable" in {t.key for t in pod.spec.tolerations}
 
 

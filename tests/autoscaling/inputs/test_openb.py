@@ -12,6 +12,7 @@ import pytest
 from stowplan_autoscaling.inputs import GPU_RESOURCE, MODEL_LABEL, ClusterInput, InputError, inflate, load_cluster
 from stowplan_autoscaling.inputs.openb import GPU_COUNT_ANNOTATION
 from stowplan_scheduler.quantity import NANOS, parse_quantity
+from support.optional import requests, required_terms
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn-1,64000,262144,2,P100\nn-2,96000,1024,0,\n"
 PODS = (
@@ -58,10 +59,9 @@ def test_a_pod_asks_for_all_its_devices_and_only_for_its_models(tmp_path: Path) 
         "memory": "512Mi",
         GPU_RESOURCE: "2000",
     }
-    required = pods["p-2"].spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    assert required.node_selector_terms[0].match_expressions[0].values == ("P100", "T4")
+    assert required_terms(pods["p-2"])[0].match_expressions[0].values == ("P100", "T4")
     assert pods["p-1"].spec.affinity is None
-    assert GPU_RESOURCE not in pods["p-3"].spec.containers[0].resources.requests
+    assert GPU_RESOURCE not in requests(pods["p-3"])
     assert pods["p-1"].spec is pods["p-4"].spec
 
 
@@ -167,9 +167,7 @@ def test_the_published_lists_have_their_published_totals(
     assert models["G2"] == 549
     assert len(cluster.pods) == count
     assert gpu_milli(cluster.pods) == gpus
-    total = (
-        sum(parse_quantity(pod.spec.containers[0].resources.requests["cpu"]) for pod in cluster.pods) * 1000 // NANOS
-    )
+    total = sum(parse_quantity(requests(pod)["cpu"]) for pod in cluster.pods) * 1000 // NANOS
     assert cpu is None or round(total, -2) == round(cpu, -2)
 
 

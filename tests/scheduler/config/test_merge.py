@@ -10,6 +10,7 @@ import pytest
 from stowplan_scheduler.config import (
     DEFAULT_PLUGINS,
     EffectiveProfile,
+    NodeResourcesFitArgs,
     PluginTraits,
     effective_profiles,
     load_configuration,
@@ -144,7 +145,9 @@ def test_extenders_replace_the_resources_that_the_fit_plugin_ignores(config: Bui
         ],
     )
     (profile,) = effective_profiles(load_configuration(given))
-    assert profile.args["NodeResourcesFit"].ignored_resources == ("example.com/a",)
+    args = profile.args["NodeResourcesFit"]
+    assert isinstance(args, NodeResourcesFitArgs)
+    assert args.ignored_resources == ("example.com/a",)
 
 
 def test_the_default_list_has_each_plugin_once() -> None:
