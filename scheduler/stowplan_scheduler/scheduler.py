@@ -117,6 +117,7 @@ class Scheduler:
             max_backoff_ns=config.pod_max_backoff_seconds * SECOND,
             lister=self.pod_of_uid,
             start_ns=start,
+            on_hint_error=self._hint_failed,
         )
         self._effects: list[Effect] = []
         self._next_id = 0
@@ -189,6 +190,11 @@ class Scheduler:
         effects = self._effects
         self._effects = []
         return effects
+
+    def _hint_failed(self, plugin: str, event: ClusterEvent, pod: PodInfo, failure: Exception) -> None:
+        """A hint that fails wakes its pod, as upstream; a rule that does so all the time is a mistake worth seeing."""
+        kind = type(failure).__name__
+        self.observe("queueing_hint_errors_total", 1, plugin=plugin, event=event.label, error=kind)
 
     # ---- look-ups ----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from stowplan_scheduler.cache.node_view import NodeView, Rows
 from .interface import MAX_NODE_SCORE, FilterPlugin, ReasonIds, ScorePlugin, Scores
 
 Int32s = NDArray[np.int32]
+A = TypeVar("A", ReasonIds, Scores)
 
 MAX_MEMO_BYTES = 64 << 20
 """Bound of one profile's memo. A bundle takes 13 bytes per node: 1,000 pod shapes at 5,000 nodes."""
@@ -42,70 +43,73 @@ class Entry(Protocol):
         """Memory of the arrays, in bytes."""
 
 
-class NodeVerdicts:
+class _PerNode(Generic[A]):
+    """One number per row that depends on the row's node alone."""
+
+    __slots__ = ("_layout", "_version", "values")
+
+    def __init__(self, empty: A) -> None:
+        """Nothing computed yet."""
+        self.values: A = empty
+        self._version = -1
+        self._layout = -1
+
+    def follow(self, table: NodeTable, compute: Callable[[NodeView], A]) -> bool:
+        """Compute the rows whose node changed since the last time; whether there were any."""
+        if self._version == table.node_version:
+            return False
+        if self._layout != table.layout:
+            self.values = compute(NodeView(table, slice(0, table.size)))
+        else:
+            rows = (table.node_stamp > self._version).nonzero()[0]
+            self.values[rows] = compute(NodeView(table, rows))
+        self._version, self._layout = table.node_version, table.layout
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the array, in bytes."""
+        return int(self.values.nbytes)
+
+
+class NodeVerdicts(_PerNode[ReasonIds]):
     """Reason ids of one NODE filter rule with one key, for every row."""
 
-    __slots__ = ("_layout", "_version", "all_pass", "codes", "plugin", "state")
+    __slots__ = ("all_pass", "plugin", "state")
 
     def __init__(self, plugin: FilterPlugin, state: object) -> None:
         """Nothing computed yet."""
+        super().__init__(np.zeros(0, np.int16))
         self.plugin = plugin
         self.state = state
-        self.codes: ReasonIds = np.zeros(0, np.int16)
         self.all_pass = True
-        self._version = -1
-        self._layout = -1
 
     def refresh(self, table: NodeTable) -> None:
-        """Compute the rows whose node changed since the last time."""
-        if self._version == table.node_version:
-            return
-        if self._layout != table.layout:
-            self.codes = self.plugin.filter(self.state, NodeView(table, slice(0, table.size)))
-        else:
-            rows = np.flatnonzero(table.node_stamp > self._version)
-            self.codes[rows] = self.plugin.filter(self.state, NodeView(table, rows))
-        self._version, self._layout = table.node_version, table.layout
-        self.all_pass = not any_true(self.codes)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the arrays, in bytes."""
-        return self.codes.nbytes
+        """Follow the nodes' changes."""
+        if self.follow(table, lambda view: self.plugin.filter(self.state, view)):
+            self.all_pass = not any_true(self.values)
 
 
-class NodeScores:
+class NodeScores(_PerNode[Scores]):
     """Raw scores of one NODE score rule with one key; `uniform` is the final score if all raw ones are equal."""
 
-    __slots__ = ("_layout", "_version", "plugin", "raw", "state", "uniform")
+    __slots__ = ("plugin", "state", "uniform")
 
     def __init__(self, plugin: ScorePlugin, state: object) -> None:
         """Nothing computed yet."""
+        super().__init__(np.zeros(0, np.int64))
         self.plugin = plugin
         self.state = state
-        self.raw: Scores = np.zeros(0, np.int64)
         self.uniform: int | None = None
-        self._version = -1
-        self._layout = -1
 
     def refresh(self, table: NodeTable) -> None:
-        """Compute the rows whose node changed since the last time."""
-        if self._version == table.node_version:
+        """Follow the nodes' changes."""
+        if not self.follow(table, lambda view: self.plugin.score(self.state, view)):
             return
-        if self._layout != table.layout:
-            self.raw = self.plugin.score(self.state, NodeView(table, slice(0, table.size)))
-        else:
-            rows = np.flatnonzero(table.node_stamp > self._version)
-            self.raw[rows] = self.plugin.score(self.state, NodeView(table, rows))
-        self._version, self._layout = table.node_version, table.layout
+        raw = self.values
         self.uniform = None
-        if len(self.raw) and (self.raw == self.raw[0]).all():
-            self.uniform = int(self.plugin.normalize(self.state, self.raw[:1].copy(), None)[0])
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the arrays, in bytes."""
-        return self.raw.nbytes
+        if len(raw) and (raw == raw[0]).all():
+            self.uniform = int(self.plugin.normalize(self.state, raw[:1].copy(), None)[0])
 
 
 class NodeMask:
@@ -127,7 +131,7 @@ class NodeMask:
         for verdict in self.verdicts:
             verdict.refresh(table)
             if not verdict.all_pass:
-                ok = verdict.codes == 0
+                ok = verdict.values == 0
                 passing = ok if passing is None else passing & ok
         self.passing = passing
         self._version = table.node_version

@@ -56,7 +56,7 @@ def total_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> 
             # The same for every node: it changes no comparison.
             _checked_value(entry.plugin.name, entry.uniform)
             continue
-        scores = _normalized(entry.plugin, entry.state, entry.raw[rows], view)
+        scores = _normalized(entry.plugin, entry.state, entry.values[rows], view)
         totals, owned = _add(totals, scores * weight, owned=owned)
     for plugin, weight in plan.cluster_scores:
         outcome = plugin.pre_score(pod, cluster, view)
@@ -84,7 +84,7 @@ def score_table(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> l
     table: list[PluginScores] = []
     for entry, weight in plan.node_scores:
         entry.refresh(cluster.table)
-        raw = entry.raw[view.row_numbers()]
+        raw = entry.values[view.row_numbers()]
         table.append(_shown(entry, weight, raw, view))
     for plugin, state, weight in plan.bundle.scorers:
         raw = plugin.score(state, view)

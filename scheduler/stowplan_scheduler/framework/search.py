@@ -186,7 +186,7 @@ class Search:
         for slot, rule in plan.node_rules:
             rule.refresh(table)
             if not rule.all_pass:
-                _take_earlier(verdicts, slot, rule.codes[rows])
+                _take_earlier(verdicts, slot, rule.values[rows])
         for slot, plugin in self.filters:
             if states is None:
                 codes = plugin.filter(self.state.filters[plugin.name], view)
