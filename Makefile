@@ -100,5 +100,5 @@ bench: venv ## the table of speeds, beside the real kube-scheduler where Go is p
 
 .PHONY: clean
 clean: ## remove the environment, caches and results
-	rm -rf $(VENV) dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find $(SHIPPED) tests -name __pycache__ -type d -prune -exec rm -rf {} +

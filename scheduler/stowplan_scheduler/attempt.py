@@ -78,6 +78,8 @@ class Attempts:
         self._by_effect: dict[int, Binding] = {}
         self._by_uid: dict[str, Binding] = {}
         self._preemptions: dict[int, PreemptionExecutor] = {}
+        self._begun: Binding | None = None
+        """What the running attempt has assumed."""
         self.last_decision: Decision | None = None
         """How the latest attempt chose its node; None if it chose none. For reports."""
         self.before_decision: Callable[[PodInfo, Profile, int], None] | None = None
@@ -88,7 +90,7 @@ class Attempts:
     def attempt(self, pod: QueuedPodInfo, now: int) -> None:
         """Try one popped pod."""
         scheduler = self._s
-        self.last_decision = None
+        self.last_decision = self._begun = None
         profile = scheduler.profiles.get(pod.scheduler_name)
         if profile is None or self._is_skipped(pod):
             scheduler.queue.done(pod.uid)
@@ -113,6 +115,14 @@ class Attempts:
             return
         self.last_decision = result
         self._assume(pod, profile, result.node_name, result.state, now)
+
+    def abandon(self, pod: QueuedPodInfo, failure: Exception, now: int) -> None:
+        """A plugin raised in the middle of an attempt: the pod must not stay in flight, nor hold its room."""
+        scheduler = self._s
+        if self._begun is not None:
+            self._give_back(self._begun)
+        message = f"{type(failure).__name__}: {failure}"
+        self._fail(pod, scheduler.profiles[pod.scheduler_name], Failure(rejected=False, message=message), now)
 
     def _is_skipped(self, pod: QueuedPodInfo) -> bool:
         """A pod that is being deleted, or is assumed already (upstream skipPodSchedule)."""
@@ -188,7 +198,7 @@ class Attempts:
             return
         if scheduler.queue.has_nominated_pods():
             scheduler.queue.delete_nominated_pod_if_exists(info.pod)
-        binding = Binding(pod, assumed, node_name, profile, state)
+        self._begun = binding = Binding(pod, assumed, node_name, profile, state)
         if profile.reserve:
             refused = self._reserve(binding)
             if refused is not None:

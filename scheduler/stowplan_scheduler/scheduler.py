@@ -127,12 +127,17 @@ class Scheduler:
     # ---- the two doors -----------------------------------------------------------------------
 
     def receive(self, event: Event, now: int) -> list[Effect]:
-        """Take an event; returns what is to be done about it."""
+        """Take an event; returns what is to be done about it.
+
+        Events may come twice, late, or about what is not known. Raises QuantityError for an object with an amount that
+        no API server lets pass; nothing has changed then.
+        """
         match event:
             case ObjectAdded(Pod() as pod) | ObjectUpdated(Pod() as pod):
                 self._pod_set(pod, now)
             case ObjectDeleted(Pod() as pod):
-                self._pod_gone(pod, now)
+                if self._is_held(pod):
+                    self._pod_gone(pod, now)
             case EffectDone():
                 self.attempts.effect_done(event.effect_id, event.outcome, now)
             case ObjectAdded(Node() as node) | ObjectUpdated(Node() as node):
@@ -152,11 +157,19 @@ class Scheduler:
         return self._taken(now)
 
     def run_cycle(self, now: int) -> list[Effect]:
-        """Try the next pod, if there is one; returns what is to be done."""
+        """Try the next pod, if there is one; returns what is to be done.
+
+        Raises what a plugin raises that breaks its contract. The pod is then tried again after its back-off, and the
+        next call hands out the effects; whoever calls decides whether to go on.
+        """
         pod = self.queue.pop(now)
         if pod is None:
             return []
-        self.attempts.attempt(pod, now)
+        try:
+            self.attempts.attempt(pod, now)
+        except Exception as failure:
+            self.attempts.abandon(pod, failure, now)
+            raise
         return self._taken(now)
 
     def has_work(self) -> bool:
@@ -244,7 +257,7 @@ class Scheduler:
         key = pod.key
         old = self.info_of_key(key)
         new = self.interner.info(pod)
-        if old is not None and old.uid != new.uid:
+        if old is not None and (old.uid != new.uid or _left_its_node(old.pod, pod)):
             self._pod_gone(old.pod, now)
             old = None
         self._pods[new.uid] = new
@@ -261,6 +274,11 @@ class Scheduler:
             self.queue.delete(old.pod, now)
         elif old.pod.spec.scheduler_name in self.profiles:
             self._pending_updated(old.pod, new, now)
+
+    def _is_held(self, pod: Pod) -> bool:
+        """Whether this very pod is known, not one of the same name that was made after it: deletions may come late."""
+        held = self.info_of_key(pod.key)
+        return held is not None and pod.metadata.uid in {"", held.pod.metadata.uid}
 
     def _pod_gone(self, pod: Pod, now: int) -> None:
         key = pod.key
@@ -382,6 +400,14 @@ _STORE_NAMES = {
 def _store_key(item: object) -> str:
     metadata = item.metadata  # type: ignore[attr-defined]
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
+
+
+def _left_its_node(old: Pod, new: Pod) -> bool:
+    """An API server never moves a pod. Where a watch has lost track, the pod is taken for a new one.
+
+    Upstream ends the process here; a core that went on with the pod on both nodes would be wrong for good.
+    """
+    return bool(old.spec.node_name) and old.spec.node_name != new.spec.node_name
 
 
 def _at_most(priority: int) -> Callable[[QueuedPodInfo], bool]:

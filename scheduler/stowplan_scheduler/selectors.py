@@ -123,6 +123,11 @@ class LabelQuery:
         """Whether the query restricts nothing (upstream's Selector.Empty)."""
         return not self.requirements and not self.nothing
 
+    @property
+    def wanted(self) -> tuple[tuple[str, str], ...]:
+        """Labels without which nothing matches; there may be more to it."""
+        return tuple((r.key, r.values[0]) for r in self.requirements if r.operator == IN and len(r.values) == 1)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels satisfy every requirement."""
         return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)

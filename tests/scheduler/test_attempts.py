@@ -10,13 +10,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.effects import AttemptFailed, Bind, DeleteVictim, Effect, PatchPodStatus
 from stowplan_scheduler.events import EffectDone, ObjectAdded, ObjectUpdated
 from stowplan_scheduler.objects import Node, Pod
 from stowplan_scheduler.queue import Place
 from stowplan_scheduler.scheduler import Scheduler
 from support.builders import PodBuilder, node, node_term, pod, selector
-from support.histories import First
 
 CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 MILLISECOND = 1_000_000

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.effects import (
     AttemptFailed,
     Bind,
@@ -24,7 +25,6 @@ from stowplan_scheduler.objects import Pod
 from stowplan_scheduler.queue import Place
 from stowplan_scheduler.scheduler import Scheduler
 from support.builders import PodBuilder, node, pod
-from support.histories import First
 
 CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 SECOND = 1_000_000_000
@@ -227,6 +227,43 @@ def test_an_update_with_another_uid_is_a_new_pod() -> None:
 
 
 # ---- deleted at a bad moment ---------------------------------------------------------------
+
+
+def test_a_late_deletion_does_not_touch_the_pod_made_anew() -> None:
+    """The same deletion may be told twice, and the second time the name belongs to another pod."""
+    first, second = pod("p").on("n").build(), pod("p").on("n").build()
+    first = replace(first, metadata=replace(first.metadata, uid="first"))
+    second = replace(second, metadata=replace(second.metadata, uid="second"))
+    world = World(node("n").build())
+    world.add(first)
+    world.delete(first)
+    world.add(second)
+    world.delete(first)
+    assert world.scheduler.pod_of_key("default/p") == second
+    assert world.scheduler.cache.pod_count == 1
+    world.delete(second)
+    assert world.scheduler.cache.pod_count == 0
+
+
+def test_a_pod_seen_on_another_node_leaves_the_first_one() -> None:
+    """Watches that lost track show it; the room on the first node must not be lost for good."""
+    world = World(node("a").build(), node("b").build())
+    world.add(pod("p").req(**BIG).on("a").build())
+    world.update(pod("p").req(**BIG).on("b").build())
+    world.scheduler.update_snapshot()
+    assert {info.name: len(info.pods) for info in world.scheduler.cluster.table.infos} == {"a": 0, "b": 1}
+    assert world.start(pod("q").req(**BIG)).node_name == "a"
+    world.delete(pod("p").on("b").build())
+    assert world.start(pod("r").req(**BIG)).node_name == "b"
+
+
+def test_a_pod_that_has_lost_its_node_is_placed_again() -> None:
+    """It counts as a new one; nothing is left of it where it was."""
+    world = World(node("a").build())
+    world.add(pod("p").req(**BIG).on("a").build())
+    world.update(pod("p").req(**BIG).build())
+    bind = only(world.cycle(), Bind)
+    assert (bind.pod.key, bind.node_name) == ("default/p", "a")
 
 
 def test_a_pod_deleted_while_it_is_assumed_gives_its_room_to_others() -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.config import ConfigurationError, load_configuration, load_configuration_text
+from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.effects import AttemptFailed, Bind, Effect, Outcome, PreBind, Result, SetTimer
 from stowplan_scheduler.events import EffectDone, ObjectAdded, ObjectUpdated, PermitDecided, TimerFired
 from stowplan_scheduler.framework.cycle_state import CycleState
@@ -43,7 +44,6 @@ from stowplan_scheduler.profiles import plugin_traits
 from stowplan_scheduler.queue import Place
 from stowplan_scheduler.scheduler import Scheduler
 from support.builders import PodBuilder, node, pod
-from support.histories import First
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/plugins"
 SECOND = 1_000_000_000
@@ -501,3 +501,51 @@ def test_hooks_hear_of_every_call_of_a_plugin() -> None:
     assert {("First", point) for point in ("Reserve", "Permit", "PreBind", "PostBind")} <= seen
     assert ("DefaultBinder", "Bind") in seen
     assert {nanoseconds for _, _, nanoseconds in watch.seen} == {1}
+
+
+class RaisesOnce(ReservePlugin, PermitPlugin):
+    """Breaks its contract at the first call of one point."""
+
+    name = "RaisesOnce"
+    point: ClassVar[str]
+    left: ClassVar[int]
+    given_back: ClassVar[list[str]]
+
+    def __init__(self, args: object, handle: PluginHandle) -> None:
+        pass
+
+    def _called(self, point: str) -> None:
+        if point == self.point and self.left:
+            type(self).left -= 1
+            raise KeyError("a mistake of the author's")
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        self._called("reserve")
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self.given_back.append(node_name)
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, int]:
+        self._called("permit")
+        return SUCCESS, 0
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_plugin_that_raises_takes_neither_the_pod_nor_its_room(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller sees the exception; a worker that goes on finds the pod in back-off and places it later."""
+    monkeypatch.setattr(RaisesOnce, "point", point, raising=False)
+    monkeypatch.setattr(RaisesOnce, "left", 1, raising=False)
+    monkeypatch.setattr(RaisesOnce, "given_back", [], raising=False)
+    classes: Classes = {"RaisesOnce": RaisesOnce}
+    world = World(classes, [node("n").build()], configured(classes, "NodeResourcesFit", "RaisesOnce"))
+    scheduler = world.scheduler
+    world.tell(pod("p").req(cpu="3").build())
+    with pytest.raises(KeyError, match="a mistake of the author's"):
+        world.cycle()
+    assert (scheduler.cache.pod_count, scheduler.queue.counts()[Place.IN_FLIGHT]) == (0, 0)
+    assert RaisesOnce.given_back == ["n"]
+    world.now += 2 * SECOND
+    effects = scheduler.receive(TimerFired(), world.now)
+    assert [failed.message for failed in of_kind(effects, AttemptFailed)] == ['KeyError: "a mistake of the author\'s"']
+    assert [bind.node_name for bind in of_kind(world.cycle(), Bind)] == ["n"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.effects import Bind, DeleteVictim, Effect, Outcome, PatchPodStatus, Result
 from stowplan_scheduler.events import EffectDone, Event, ObjectAdded, ObjectDeleted, ObjectUpdated, TimerFired
 from stowplan_scheduler.objects import Namespace, Node, Pod, PodCondition, PodDisruptionBudget, ReplicaSet, Service
@@ -82,13 +83,6 @@ def _with_percentage(configuration: dict[str, Any] | None, percentage: int) -> d
     made = dict(configuration or {})
     made |= {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     return {**made, "percentageOfNodesToScore": percentage}
-
-
-class First:
-    """A generator that always draws the lowest number: preemption then begins at the first node."""
-
-    def integers(self, low: int, high: int) -> int:
-        return low
 
 
 def scheduler_of(history: History, **options: Any) -> Scheduler:

@@ -214,6 +214,8 @@ class Collector:
         """Whether the object is of a kind that is read; counts what is not, and versions that are not known."""
         name, version = head.kind or "", head.api_version or ""
         kind = KINDS.get(name)
+        if name == "KubeSchedulerConfiguration":
+            raise FieldError("kind", "is a scheduler configuration, not part of a cluster: give it with --config")
         if kind is None or (version and not kind.has_group(version)):
             self._ignored[name if kind is None else f"{name} of {version}"] += 1
             return False
@@ -424,7 +426,10 @@ class Collector:
         if self._finished:
             yield f"{self._finished} finished pods (Succeeded, Failed) left out"
         if self._claim_templates:
-            yield f"{self._claim_templates} StatefulSets with volumeClaimTemplates: their pods are made without volumes"
+            yield (
+                f"{self._claim_templates} StatefulSets with volumeClaimTemplates: "
+                "their pods stay pending, because volumes are not decided yet"
+            )
         names = {node.metadata.name for node in nodes}
         lost = [pod for pod in pods if pod.spec.node_name and pod.spec.node_name not in names]
         if lost:

@@ -27,6 +27,7 @@ MAX_YAML_BYTES: Final = 50 * 10**6
 MAX_JSON_BYTES: Final = 10**9
 MAX_CSV_BYTES: Final = 50 * 10**6
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PEEK: Final = 8192
 _BUFFER: Final = 256 * 1024
@@ -102,12 +103,15 @@ def _files_in(folder: str) -> list[str]:
     found: list[str] = []
     for parent, folders, files in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found.extend(
-            str(Path(parent, name)) for name in files if name.endswith(MANIFEST_SUFFIXES) and not name.startswith(".")
-        )
+        found.extend(str(Path(parent, name)) for name in files if _is_manifest(name))
     if not found:
-        raise InputError(folder, "", "", f"the folder holds no {', '.join(MANIFEST_SUFFIXES)} file")
+        raise InputError(folder, "", "", f"the folder holds no {', '.join(MANIFEST_SUFFIXES)} file, plain or gzipped")
     return sorted(found, key=lambda path: Path(path).parts)
+
+
+def _is_manifest(name: str) -> bool:
+    """OpenB lists are not picked up: their folder holds several that exclude each other."""
+    return name.removesuffix(".gz").endswith(MANIFEST_SUFFIXES) and not name.startswith(".")
 
 
 def _refuse(error: OSError) -> None:
@@ -165,6 +169,9 @@ def _decompressed(stream: io.BufferedReader, name: str) -> io.BufferedReader:
 
 def _opened(stream: io.BufferedReader, name: str, max_bytes: int | None) -> Opened:
     start = stream.peek(_PEEK)[:_PEEK]
+    if start.startswith(_BYTE_ORDER_MARK):
+        stream.read(len(_BYTE_ORDER_MARK))
+        start = start.removeprefix(_BYTE_ORDER_MARK)
     if b"\0" in start:
         raise InputError(name, "", "", "is a binary file: YAML, JSON, or OpenB CSV in UTF-8 is expected")
     kind = _format(start, name.removesuffix(".gz"))
@@ -178,7 +185,7 @@ def _format(start: bytes, name: str) -> Format:
         return Format.YAML
     if name.endswith(".csv"):
         return Format.CSV
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = start.lstrip()
     if text.startswith((b"{", b"[")):
         return Format.JSON
     first_line = text.partition(b"\n")[0]

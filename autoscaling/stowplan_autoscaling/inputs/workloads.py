@@ -38,6 +38,7 @@ from stowplan_scheduler.objects import (
     NodeSelectorTerm,
     ObjectMeta,
     OwnerReference,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     PodAffinityTerm,
     PodSpec,
@@ -46,6 +47,7 @@ from stowplan_scheduler.objects import (
     ReplicationController,
     StatefulSet,
     Toleration,
+    Volume,
     WorkloadSpec,
 )
 from stowplan_scheduler.selectors import LabelQuery, NodeQuery
@@ -133,14 +135,29 @@ def pods_of_replication_controller(controller: ReplicationController, admit: Adm
 
 
 def pods_of_stateful_set(stateful_set: StatefulSet, admit: Admit) -> Iterator[Pod]:
-    """The pods of a StatefulSet. Volumes of its claim templates are left out: their claims are not modelled."""
+    """The pods of a StatefulSet, each with volumes for the claims that the controller makes from its templates."""
     spec, meta = stateful_set.spec, stateful_set.metadata
     check_template(spec)
     labels = {REVISION_HASH_LABEL: f"{meta.name}-{template_hash(spec.template)}"}
     owner = _owner("apps/v1", "StatefulSet", meta)
     pod = admit(_prototype(spec.template, meta.namespace, owner, labels))
     names = ((f"{meta.name}-{index}", index) for index in range(_count(spec.replicas)))
-    return _labelled(pod, ((name, {_POD_NAME_LABEL: name, _POD_INDEX_LABEL: str(index)}) for name, index in names))
+    pods = _labelled(pod, ((name, {_POD_NAME_LABEL: name, _POD_INDEX_LABEL: str(index)}) for name, index in names))
+    templates = [template.metadata.name for template in spec.volume_claim_templates]
+    return (_with_claims(pod, templates) for pod in pods) if templates else pods
+
+
+def _with_claims(pod: Pod, templates: Sequence[str]) -> Pod:
+    """The pod with a volume per template; a volume of the same name in its spec gives way."""
+    kept = tuple(volume for volume in pod.spec.volumes if volume.name not in templates)
+    claims = tuple(
+        Volume(
+            name=name,
+            persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=f"{name}-{pod.metadata.name}"),
+        )
+        for name in templates
+    )
+    return replace(pod, spec=replace(pod.spec, volumes=(*kept, *claims)))
 
 
 def pods_of_job(job: Job, admit: Admit) -> Iterator[Pod]:

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stowplan_scheduler.objects import DEFAULT_NAMESPACE, Pod, PodStatus, controller_of
+from stowplan_scheduler.plugins.volumes_and_devices import unsupported_feature
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 """Marks the API server's image of a pod that a kubelet runs from a file."""
@@ -32,9 +33,15 @@ def without_node(pod: Pod) -> Pod:
 def keeps_its_node(pod: Pod, profiles: Container[str]) -> bool:
     """Whether a pod that has a node stays there even if all pods are placed anew.
 
-    It does if it belongs to the node, if it is being deleted, and if no profile here would place it.
+    It does if it belongs to the node, if it is being deleted, if no profile here would place it, and if its volumes or
+    resource claims make it a pod that is not decided yet.
     """
-    return belongs_to_node(pod) or pod.is_terminating or pod.spec.scheduler_name not in profiles
+    return (
+        belongs_to_node(pod)
+        or pod.is_terminating
+        or pod.spec.scheduler_name not in profiles
+        or unsupported_feature(pod) is not None
+    )
 
 
 def find_pod(pods: Sequence[Pod], name: str) -> Pod | None:

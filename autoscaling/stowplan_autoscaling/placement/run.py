@@ -69,8 +69,9 @@ class PlacementOptions:
     """How to run.
 
     `reschedule_all`: every pod that can be placed loses its node first. Pods that belong to their node (DaemonSets,
-    static pods), pods being deleted and pods that no profile takes keep theirs. `seed` matters only if something draws
-    random numbers: ties with TieBreak.RANDOM, the candidates of preemption. `explain`: key of the pod to explain.
+    static pods), pods being deleted, pods with claims and pods that no profile takes keep theirs. `seed` matters only
+    if something draws random numbers: ties with TieBreak.RANDOM, the candidates of preemption. `explain`: key of the
+    pod to explain.
     """
 
     reschedule_all: bool = False

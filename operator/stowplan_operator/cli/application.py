@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from io import TextIOWrapper
 from typing import IO, Any, NoReturn
 
 import click
@@ -84,6 +85,12 @@ class Application(click.Group):
         """As click's, but with errors in one line, and with a quiet end where the reader of a pipe has gone."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        if sys.stdout is None:
+            click.echo("stowplan: error: standard output is closed", err=True)
+            sys.exit(Failure.exit_code)
+        if isinstance(sys.stdout, TextIOWrapper):
+            # Names of pods and nodes are shown as well as the terminal's encoding allows.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -96,11 +103,21 @@ class Application(click.Group):
             click.echo("stowplan: interrupted", err=True)
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
-            # As click has it in most cases: who reads no further has seen enough. Python flushes standard output once
-            # more when it ends, which would fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # As click has it in most cases: who reads no further has seen enough.
+            _drop_output()
             code = 0
+        except OSError as failure:
+            # Inputs report their own errors; what is left is a full disk behind standard output.
+            _drop_output()
+            where = "" if failure.filename is None else f"{failure.filename}: "
+            click.echo(f"stowplan: error: {one_line(where)}cannot be written: {failure.strerror}", err=True)
+            code = Failure.exit_code
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Python flushes standard output once more when it ends, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def one_line(text: str) -> str:

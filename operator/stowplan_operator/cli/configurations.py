@@ -77,9 +77,11 @@ def _read(path: str, traits: Mapping[str, PluginTraits]) -> KubeSchedulerConfigu
 
 
 def _hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
-    """Which plugins there are, where the text is about one that is not."""
+    """What was expected: the kind of a configuration, or which plugins there are."""
     from stowplan_scheduler.config import REGISTRY
 
+    if text.startswith("no kind "):
+        return "; a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) is expected"
     unknown = re.search(r'"(\S+)" does not exist', text)
     if unknown is None:
         return ""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--reschedule-all", is_flag=True,
     help="Place all pods anew, in order of priority, then of the input. Pods of DaemonSets, static pods, pods being "
-    "deleted and pods of other schedulers keep their node.",
+    "deleted, pods with persistent volumes or resource claims, and pods of other schedulers keep their node.",
 )  # fmt: skip
 @click.option(
     "--explain", metavar="POD",
@@ -141,7 +141,7 @@ def _read_cluster(sources: tuple[str, ...], max_input: int | None, report: Progr
         return load_cluster(
             sources,
             max_input_bytes=max_input,
-            stdin=sys.stdin.buffer,
+            stdin=None if sys.stdin is None else sys.stdin.buffer,
             progress=_about("reading", report),
         )
     except InputError as error:
@@ -257,9 +257,10 @@ def _show(report: Report, output: str, *, timing: bool) -> None:
         untimed = tuple(replace(result, timing=None) for result in report.configurations)
         report = replace(report, configurations=untimed)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        # As bytes: JSON and YAML are UTF-8 whatever the terminal's encoding.
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2))
         return
     import yaml
 
     text = yaml.safe_dump(msgspec.to_builtins(report), sort_keys=False, allow_unicode=True, width=120)
-    click.echo(text, nl=False)
+    click.echo(text.encode(), nl=False)

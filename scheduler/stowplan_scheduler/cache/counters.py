@@ -11,7 +11,7 @@ sums of that over the rows of each domain. What a pod contributes is decided onc
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,11 +33,21 @@ Contribution = tuple[tuple[str, int], ...]
 PodSource = Callable[["NodeInfo"], Iterable["PodInfo"]]
 """Which pods of a node can contribute at all: all of them, or those with affinity."""
 
-MAX_SHAPES = 100_000
-"""How many shapes of pods are remembered together with the counters they concern."""
+Labels = tuple[tuple[str, str], ...]
+"""Labels that a pod must have."""
+
+MAX_REMEMBERED = 250_000
+"""How many pairs of a shape of pods and a counter that it concerns are remembered: jobs always bring new shapes."""
 
 MAX_COUNTER_BYTES = 256 << 20
-"""Counters beyond this are dropped, the longest unused first, and made anew when asked for."""
+MAX_COUNTERS = 8192
+"""Beyond either bound an eighth of the counters is dropped, the longest unused first, and made anew when asked for.
+
+The number counts too, because every pod that comes is told to all counters that it concerns, used or not.
+"""
+
+MEASURE_EVERY = 256
+"""Counters grow with the nodes and with new domains: after so many new ones all are measured again."""
 
 
 class Channel:
@@ -65,7 +75,6 @@ class TopologyCounter:
     """
 
     __slots__ = (
-        "_cached",
         "_contribution",
         "_eligible_fn",
         "_node_version",
@@ -75,7 +84,9 @@ class TopologyCounter:
         "eligible",
         "number",
         "source",
+        "subject",
         "table",
+        "wanted",
     )
 
     def __init__(
@@ -85,23 +96,56 @@ class TopologyCounter:
         contribution: Callable[[PodInfo], Contribution],
         source: PodSource,
         eligible: Callable[[NodeTable], Bools] | None = None,
+        *,
+        wanted: Labels = (),
+        subject: Mapping[str, str] | None = None,
     ) -> None:
-        """Count the pods that are there. Channels of `keys` exist from the start, others as pods bring them."""
+        """Count the pods that are there. Channels of `keys` exist from the start, others as pods bring them.
+
+        Which pods need not be asked: with `wanted`, those that lack one of these labels; with `subject`, those none of
+        whose own affinity terms can mean a pod with these labels.
+        """
         self.table = table
         self.source = source
         self.number = 0
         self.alive = True
         self._contribution = contribution
-        self._cached: dict[int, Contribution] = {}
         self._eligible_fn = eligible
         self.eligible: Bools | None = None
         self._topology_version = -1
         self._node_version = -1
+        self.wanted = wanted
+        self.subject = subject
         self.channels = {key: Channel(key, table.size) for key in keys}
-        for row, info in enumerate(table.infos):
+        self._count()
+
+    def _count(self) -> None:
+        """All pods that are there."""
+        contributions: dict[int, Contribution] = {}
+        source, wanted = self.source, self.wanted[-1] if self.wanted else None
+        for row, info in enumerate(self.table.infos):
+            if not info.pods:
+                continue
             for pod in source(info):
-                for key, weight in self.contribution(pod):
+                shape = pod.shape
+                if wanted is not None and shape.labels.get(wanted[0]) != wanted[1]:
+                    continue
+                number = shape.number * 2 + pod.terminating
+                found = contributions.get(number)
+                if found is None:
+                    found = contributions[number] = self.contribution(pod) if self.may_concern(pod) else ()
+                for key, weight in found:
                     self._channel(key).per_row[row] += weight
+
+    def may_concern(self, pod: PodInfo) -> bool:
+        """Whether a pod may contribute, judged by one label per term."""
+        subject = self.subject
+        if subject is None:
+            return True
+        for label in pod.shape.directed:  # noqa: SIM110 - a third of the time of any()
+            if label is None or subject.get(label[0]) == label[1]:
+                return True
+        return False
 
     def _channel(self, key: str) -> Channel:
         channel = self.channels.get(key)
@@ -111,13 +155,8 @@ class TopologyCounter:
         return channel
 
     def contribution(self, pod: PodInfo) -> Contribution:
-        """What `pod` adds, decided once per shape."""
-        key = pod.shape.number * 2 + pod.terminating
-        found = self._cached.get(key)
-        if found is None:
-            found = self._contribution(pod)
-            self._cached[key] = found
-        return found
+        """What `pod` adds."""
+        return self._contribution(pod)
 
     def add(self, row: int, contribution: Contribution, sign: int) -> None:
         """A pod came to (+1) or left (-1) a row."""
@@ -185,17 +224,71 @@ class TopologyCounter:
         return sum(channel.per_row.nbytes + channel.sums.nbytes for channel in self.channels.values())
 
 
+_Share = tuple[TopologyCounter, Contribution]
+
+
+class CounterIndex:
+    """Which counters a pod may concern, by one label each, so that a new pod does not ask all of them."""
+
+    __slots__ = ("_directed", "_others", "_subjects", "_wanted")
+
+    def __init__(self) -> None:
+        """No counters yet."""
+        # Each list is in order of number.
+        self._others: list[TopologyCounter] = []
+        self._wanted: dict[tuple[str, str], list[TopologyCounter]] = {}
+        self._directed: list[TopologyCounter] = []
+        self._subjects: dict[tuple[str, str], list[TopologyCounter]] = {}
+
+    def add(self, counter: TopologyCounter) -> None:
+        """Take in a counter newer than all others."""
+        if counter.subject is not None:
+            self._directed.append(counter)
+            for label in counter.subject.items():
+                self._subjects.setdefault(label, []).append(counter)
+        elif counter.wanted:
+            # Under the rarest label: the name of an app, say, not that of the tool that installed it.
+            rarest = min(counter.wanted, key=lambda label: len(self._wanted.get(label, ())))
+            self._wanted.setdefault(rarest, []).append(counter)
+        else:
+            self._others.append(counter)
+
+    def newer(self, pod: PodInfo, seen: int) -> list[TopologyCounter]:
+        """The counters with a greater number than `seen` that the pod may concern."""
+        shape = pod.shape
+        found = _newer(self._others, seen)
+        for label in shape.labels.items():
+            found += _newer(self._wanted.get(label, []), seen)
+        directed: dict[int, TopologyCounter] = {}
+        for named in shape.directed:
+            meant = self._directed if named is None else self._subjects.get(named, [])
+            directed.update((counter.number, counter) for counter in _newer(meant, seen))
+        return [*found, *directed.values()]
+
+
+def _newer(counters: list[TopologyCounter], seen: int) -> list[TopologyCounter]:
+    at = len(counters)
+    while at and counters[at - 1].number > seen:
+        at -= 1
+    return counters[at:]
+
+
 class CounterRegistry:
     """All counters of a table, by what they count."""
 
-    __slots__ = ("_by_key", "_interested", "_made", "_recent")
+    __slots__ = ("_by_key", "_bytes", "_index", "_interested", "_made", "_recent", "_remembered")
 
     def __init__(self) -> None:
         """No counters yet."""
         self._by_key: dict[Hashable, TopologyCounter] = {}
         self._recent: OrderedDict[int, Hashable] = OrderedDict()
-        self._interested: dict[int, tuple[int, list[TopologyCounter]]] = {}
+        # By shape: the number of the newest counter that was asked, and what the pod adds to which counters.
+        self._interested: dict[int, tuple[int, list[_Share]]] = {}
+        self._remembered = 0
+        self._index = CounterIndex()
         self._made = 0
+        # What was measured last, and the counters made since.
+        self._bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], TopologyCounter]) -> TopologyCounter:
         """The counter of that key, refreshed; made on first use."""
@@ -206,8 +299,10 @@ class CounterRegistry:
             counter.number = self._made
             self._by_key[key] = counter
             self._recent[counter.number] = key
-            self._evict()
+            self._index.add(counter)
             counter.refresh()
+            self._bytes += counter.nbytes
+            self._evict()
             return counter
         return self.used(counter)
 
@@ -222,18 +317,20 @@ class CounterRegistry:
         if not self._by_key:
             return
         for pod, sign in pods:
-            for counter in self._counters_of(pod):
-                counter.add(row, counter.contribution(pod), sign)
+            for counter, contribution in self._shares(pod):
+                counter.add(row, contribution, sign)
 
-    def _counters_of(self, pod: PodInfo) -> list[TopologyCounter]:
-        """The counters to which such a pod contributes; new counters are asked once per shape."""
+    def _shares(self, pod: PodInfo) -> list[_Share]:
+        """The counters to which such a pod contributes, and what; new counters are asked once per shape."""
         key = pod.shape.number * 2 + pod.terminating
         seen, interested = self._interested.get(key, (0, []))
         if seen != self._made:
-            newer = [c for c in self._by_key.values() if c.number > seen and c.contribution(pod)]
-            interested = [c for c in interested if c.number <= seen] + newer
-            if len(self._interested) > MAX_SHAPES:
-                self._interested.clear()
+            asked = ((counter, counter.contribution(pod)) for counter in self._index.newer(pod, seen))
+            newer = [share for share in asked if share[1]]
+            if self._remembered + len(newer) > MAX_REMEMBERED:
+                self._forget()
+            interested = interested + newer
+            self._remembered += len(newer) + (0 if key in self._interested else 1)
             self._interested[key] = (self._made, interested)
         return interested
 
@@ -242,12 +339,29 @@ class CounterRegistry:
         for counter in self._by_key.values():
             counter.move_rows(previous)
 
+    def _forget(self) -> None:
+        self._interested.clear()
+        self._remembered = 0
+
     def _evict(self) -> None:
-        while len(self._recent) > 1 and self.nbytes > MAX_COUNTER_BYTES:
+        """Some at a time: what shapes and the index know of the counters is lost with it."""
+        if self._made % MEASURE_EVERY == 0:
+            self._bytes = self.nbytes
+        if self._bytes <= MAX_COUNTER_BYTES and len(self._by_key) <= MAX_COUNTERS:
+            return
+        self._bytes = self.nbytes
+        while len(self._recent) > 1 and (
+            self._bytes > MAX_COUNTER_BYTES * 7 // 8 or len(self._by_key) > MAX_COUNTERS * 7 // 8
+        ):
             _, key = self._recent.popitem(last=False)
-            self._by_key.pop(key).alive = False
-            # Shapes remember whom to tell; a dropped counter must not be told any more.
-            self._interested.clear()
+            dropped = self._by_key.pop(key)
+            dropped.alive = False
+            self._bytes -= dropped.nbytes
+        # A dropped counter must not be told any more.
+        self._forget()
+        self._index = CounterIndex()
+        for counter in self._by_key.values():
+            self._index.add(counter)
 
     @property
     def nbytes(self) -> int:

@@ -21,7 +21,17 @@ from stowplan_scheduler.framework.status import Status
 from stowplan_scheduler.objects import Pod, PriorityClass
 from stowplan_scheduler.scheduler import Scheduler
 
-from .scenario import LISTS, ConfigurationError, Unsupported, admit, check_supported, configuration, decode, with_uid
+from .scenario import (
+    LISTS,
+    ConfigurationError,
+    First,
+    Unsupported,
+    admit,
+    check_supported,
+    configuration,
+    decode,
+    with_uid,
+)
 
 _EVERY_NODE = 100
 
@@ -43,7 +53,7 @@ class _Evaluation:
 
     def __init__(self, scenario: Mapping[str, Any]) -> None:
         config = configuration(scenario.get("config"))
-        self.scheduler = Scheduler(config, np.random.default_rng(0))
+        self.scheduler = Scheduler(config, First())
         for profile in self.scheduler.profiles.values():
             profile.percentage = _EVERY_NODE
         objects = scenario.get("objects") or {}

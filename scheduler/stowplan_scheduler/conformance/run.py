@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from stowplan_scheduler.config import configuration_error_text
 from stowplan_scheduler.effects import (
@@ -36,6 +35,7 @@ from .scenario import (
     KINDS,
     LISTS,
     ConfigurationError,
+    First,
     Unsupported,
     admit,
     check_supported,
@@ -79,7 +79,7 @@ class _Run:
     """The API server's objects, the clock, and the scheduler."""
 
     def __init__(self, scenario: Mapping[str, Any]) -> None:
-        self.scheduler = Scheduler(configuration(scenario.get("config")), np.random.default_rng(0))
+        self.scheduler = Scheduler(configuration(scenario.get("config")), First())
         self.cycle = _nanoseconds(scenario.get("cycleSeconds") or 0.001)
         self.grace = _nanoseconds(scenario.get("gracePeriodSeconds") or 0)
         self.until = _nanoseconds(scenario["until"])

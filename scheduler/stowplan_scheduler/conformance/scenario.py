@@ -54,6 +54,14 @@ T = TypeVar("T", Pod, Node, DeviceClass, ResourceSlice)
 _CLUSTER_SCOPED = (Namespace, PriorityClass, DeviceClass, ResourceSlice, Node)
 
 
+class First:
+    """Takes the first of what upstream leaves to chance, such as the node at which preemption begins to look."""
+
+    def integers(self, low: int, high: int) -> int:
+        """`low`."""
+        return low
+
+
 class Unsupported(Exception):  # noqa: N818 - not an error of the program
     """The scenario needs something that is not built."""
 
@@ -133,6 +141,7 @@ __all__ = [
     "KINDS",
     "LISTS",
     "ConfigurationError",
+    "First",
     "Unsupported",
     "admit",
     "check_supported",

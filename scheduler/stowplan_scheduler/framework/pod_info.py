@@ -87,6 +87,7 @@ class PodShape:
         "__weakref__",
         "affinity_error",
         "balanced",
+        "directed",
         "fit",
         "has_affinity",
         "has_required_anti_affinity",
@@ -129,6 +130,10 @@ class PodShape:
         self.required_anti_affinity = lists.required(_ANTI_AFFINITY, anti)
         self.preferred_affinity = lists.preferred("preferredAffinityTerms", own)
         self.preferred_anti_affinity = lists.preferred("preferredAntiAffinityTerms", anti)
+        terms = self.required_affinity + self.required_anti_affinity
+        terms += self.preferred_affinity + self.preferred_anti_affinity
+        self.directed: tuple[tuple[str, str] | None, ...] = tuple(_last(t.query.wanted) for t in terms)
+        """A label of the pods that each term means; None for a term that names none."""
         self.affinity_error: str = lists.error_text()
         self.unparsed = frozenset(lists.errors)
         """Names of the lists of terms that do not parse; they count as empty."""
@@ -374,3 +379,7 @@ def _compile(term: PodAffinityTerm, pod: Pod, weight: int) -> AffinityTerm:
         names = frozenset((pod.metadata.namespace,))
     selector = None if term.namespace_selector is None else LabelQuery.of(term.namespace_selector)
     return AffinityTerm(term.topology_key, names, LabelQuery.of(term.label_selector), selector, weight)
+
+
+def _last(labels: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    return labels[-1] if labels else None

@@ -252,8 +252,10 @@ class DynamicResources(FilterPlugin, PostFilterPlugin, ScorePlugin, PreEnqueuePl
         """Nothing to deallocate: a rejection without a reason, so that preemption runs.
 
         Where an earlier PreFilter ended the loop, upstream misses the state that its own PreFilter would have written
-        and fails; preemption then does not run.
+        and fails; preemption then does not run. It does not run after a refusal of ours either: no victim would help.
         """
+        if unsupported_feature(pod.pod) is not None:
+            return PostFilterResult(unresolvable())
         if self.name in search.state.not_asked:
             return PostFilterResult(error("not found"))
         return PostFilterResult(unschedulable())

@@ -295,7 +295,7 @@ def test_a_folder_without_manifests_is_named(tmp_path: Path) -> None:
     """Hidden files and other suffixes do not count."""
     (tmp_path / "notes.txt").write_text("x", encoding="utf-8")
     (tmp_path / ".hidden.yaml").write_text(NODE, encoding="utf-8")
-    assert error_of(tmp_path) == f"{tmp_path}: the folder holds no .yaml, .yml, .json file"
+    assert error_of(tmp_path) == f"{tmp_path}: the folder holds no .yaml, .yml, .json file, plain or gzipped"
 
 
 def test_no_argument_at_all_is_an_error() -> None:

@@ -94,6 +94,14 @@ def test_a_dump_comes_from_standard_input_too_and_compressed() -> None:
 
 
 @pytest.mark.usefixtures("way")
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    """Windows PowerShell puts one in front of what kubectl prints; a pipe and a compressed file may have it, too."""
+    plain = dump(node("n1"), pod("a", nodeName="n1"))
+    for data in (b"\xef\xbb\xbf" + plain, gzip.compress(b"\xef\xbb\xbf" + plain)):
+        cluster = load_cluster(["-"], stdin=io.BytesIO(data))
+        assert ([n.metadata.name for n in cluster.nodes], [p.key for p in cluster.pods]) == (["n1"], ["shop/a"])
+
+
 def test_a_typed_list_implies_the_kind_of_its_items() -> None:
     """The API server itself prints `kind: NodeList` first and leaves the kind of the items away."""
     bare = {key: value for key, value in node("n1").items() if key not in {"kind", "apiVersion"}}

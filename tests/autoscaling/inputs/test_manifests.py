@@ -214,10 +214,13 @@ def test_pods_that_fold_a_label_of_their_own_have_their_own_spec(load: Load) -> 
     assert [selector.match_expressions[0].values for selector in selectors] == [("0",), ("1",)]
 
 
-def test_claim_templates_are_named_in_a_warning(load: Load) -> None:
-    """Their claims are not modelled; silence would look like support."""
+def test_claim_templates_become_volumes_and_are_named_in_a_warning(load: Load) -> None:
+    """As the controller makes them. Volumes are not decided: without them the pods would be placed anywhere."""
     cluster = load(workload("StatefulSet", "volumeClaimTemplates: [{metadata: {name: data}}], "))
-    assert cluster.warnings == ("1 StatefulSets with volumeClaimTemplates: their pods are made without volumes",)
+    claims = [some(pod.spec.volumes[0].persistent_volume_claim).claim_name for pod in cluster.pods]
+    assert claims == [f"data-{pod.metadata.name}" for pod in cluster.pods]
+    text = "their pods stay pending, because volumes are not decided yet"
+    assert cluster.warnings == (f"1 StatefulSets with volumeClaimTemplates: {text}",)
 
 
 def test_a_daemon_set_runs_on_nodes_that_it_tolerates(load: Load) -> None:

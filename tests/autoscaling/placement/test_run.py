@@ -16,6 +16,7 @@ from stowplan_scheduler.framework.handle import PluginFactory
 from stowplan_scheduler.framework.interface import FilterPlugin, ReasonIds
 from stowplan_scheduler.framework.selection import TieBreak
 from stowplan_scheduler.framework.status import Code
+from stowplan_scheduler.objects import PersistentVolumeClaimVolumeSource, Volume
 from stowplan_scheduler.profiles import plugin_traits
 from support.builders import NodeBuilder, PodBuilder, node, pod, selector
 
@@ -44,6 +45,28 @@ def test_pods_of_one_priority_are_placed_in_the_order_of_the_input() -> None:
         "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod.",
     )
+
+
+def test_placed_anew_pods_with_claims_keep_their_node_and_count_there() -> None:
+    """They are not decided: taken off their node they would stay pending, and the comparison would be about nothing."""
+    claim = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
+    held = pod("db").req(cpu="3").on("n1").build()
+    held = msgspec.structs.replace(held, spec=msgspec.structs.replace(held.spec, volumes=(claim,)))
+    web = pod("web").req(cpu="3").on("n1").build()
+    data = ClusterInput(nodes=(node("n1").build(), node("n2").build()), pods=(held, web), origin={})
+    outcome = run(data, reschedule_all=True)
+    assert outcome.placed == {"default/web": "n2"}
+    assert not outcome.pending
+
+
+def test_a_pod_with_a_claim_is_refused_with_a_plain_reason() -> None:
+    """Nothing is guessed, and no preemption is tried for it."""
+    claim = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
+    made = pod("db").build()
+    made = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, volumes=(claim,)))
+    outcome = run(ClusterInput(nodes=(node("n1").build(),), pods=(made,), origin={}))
+    text = "0/1 nodes are available: the pod uses volumes, which Stowplan does not decide yet."
+    assert pending(outcome) == {"db": text}
 
 
 def test_higher_priorities_come_first() -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -19,13 +20,16 @@ from stowplan_scheduler import __version__
 HEAVY = ("ijson", "msgspec", "numpy", "pydantic", "rich", "yaml")
 
 
-def stowplan(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def stowplan(
+    *arguments: str, stdout: Any = subprocess.PIPE, text: bool = True, **environment: str
+) -> subprocess.CompletedProcess[Any]:
     """The command in a process of its own."""
     code = "from stowplan_operator.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=text,
         timeout=60,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
@@ -174,3 +178,58 @@ def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     done = stowplan("simulate", str(tmp_path / "none.yaml"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"stowplan: error: {tmp_path / 'none.yaml'}: no such file or folder\n"
+
+
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {cpu: 4, pods: 9}}}\n"
+
+
+@pytest.fixture
+def one_node(tmp_path: Path) -> str:
+    """A cluster whose node has a name that Latin-1 cannot show."""
+    path = tmp_path / "node.yaml"
+    path.write_text(NODE % "\u65e5\u672c", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_full_disk_is_told_in_one_line(one_node: str, output: str) -> None:
+    """A report that was not written must not look like one that was."""
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = stowplan("simulate", one_node, "-q", "-o", output, stdout=full)
+    assert (done.returncode, done.stderr) == (1, "stowplan: error: cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "line"),
+    [
+        ("<&-", "simulate -", 2, "standard input: is not available here"),
+        (">&-", "simulate x", 1, "standard output is closed"),
+    ],
+)
+def test_closed_streams_are_told_in_one_line(closed: str, arguments: str, code: int, line: str) -> None:
+    """Supervisors start programs like that."""
+    program = f"\"$0\" -c 'from stowplan_operator.cli import main; main()' {arguments} {closed}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", program, sys.executable],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stderr) == (code, f"stowplan: error: {line}\n")
+
+
+def test_json_is_utf_8_whatever_the_encoding_of_the_terminal(tmp_path: Path) -> None:
+    """Programs read it; a table shows what it can."""
+    path = tmp_path / "cluster.yaml"
+    spec = "spec: {containers: [{name: c, resources: {requests: {cpu: 8}}}]}"
+    labels = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: \u65e5\u672c}, " + spec + "}"
+    path.write_text(f"{NODE % 'n1'}---\n{labels}\n", encoding="utf-8")
+    done = stowplan("simulate", str(path), "-q", "-o", "json", PYTHONIOENCODING="latin-1", text=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout.decode())["configurations"][0]["pending"][0]["pods"] == ["\u65e5\u672c/p"]
+    table = stowplan("simulate", str(path), "-q", PYTHONIOENCODING="latin-1", text=False)
+    assert (table.returncode, table.stderr) == (0, b"")

@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     ),
     "plugin of nowhere": (
         in_config("profiles: [{plugins: {filter: {enabled: [{name: Zzz}]}}}]\n"),
-        '"Zzz" does not exist; known plugins: DefaultBinder, ',
+        '"Zzz" does not exist; known plugins: ',
     ),
     "weight out of range": (
         in_config(
@@ -89,6 +89,17 @@ CASES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "unknown field of a configuration": (
         in_config("profile: []\n"),
         'config.yaml: strict decoding error: unknown field "profile"',
+    ),
+    "cluster as configuration": (
+        lambda folder: [str((folder / "cluster.yaml").write_text(NODE) and "cluster.yaml"), "--config", "cluster.yaml"],
+        "; a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) is expected",
+    ),
+    "configuration as cluster": (
+        in_cluster(HEAD),
+        (
+            "cluster.yaml: document 1: KubeSchedulerConfiguration (no name): kind: is a scheduler configuration, "
+            "not part of a cluster: give it with --config"
+        ),
     ),
     "extenders": (
         in_config("extenders: [{urlPrefix: http://e, filterVerb: f}]\n"),
@@ -107,7 +118,7 @@ CASES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
         in_cluster(f"{NODE}{POD}spec: {{}}\n"),
         "cluster.yaml: document 2: Pod default/web: spec.containers: must have at least one container",
     ),
-    "empty folder": (empty_folder, "nothing: the folder holds no .yaml, .yml, .json file"),
+    "empty folder": (empty_folder, "nothing: the folder holds no .yaml, .yml, .json file, plain or gzipped"),
     "binary file": (in_cluster(bytes(range(256))), "cluster.yaml: "),
     "YAML alias bomb": (in_cluster(BOMB), "cluster.yaml: "),
     "cyclic anchors": (in_cluster("a: &a\n  b: *a\n"), "cluster.yaml: "),

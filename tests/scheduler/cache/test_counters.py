@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
+from stowplan_scheduler.cache import counters
 from stowplan_scheduler.cache.counters import Contribution, TopologyCounter
 from stowplan_scheduler.cache.node_info import NodeInfo
 from stowplan_scheduler.cache.node_table import Bools, NodeTable
-from stowplan_scheduler.effects import Effect
+from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.conformance.scenario import First
+from stowplan_scheduler.effects import Bind, Effect
+from stowplan_scheduler.events import EffectDone, ObjectAdded
 from stowplan_scheduler.framework.pod_info import PodInfo
-from support.builders import ZONE, node, pod
+from stowplan_scheduler.scheduler import Scheduler
+from support.builders import HOSTNAME, ZONE, node, pod, selector
 from support.histories import BINDINGS, COMMON, RARE, History, Play, histories, scheduler_of
 from support.tables import World
+
+CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
 def recounted(counter: TopologyCounter, table: NodeTable) -> dict[str, list[int]]:
@@ -56,6 +66,16 @@ class Recounted(Play):
 def test_counters_follow_every_pod_and_every_label(history: History) -> None:
     """Pods come, go, terminate and change their labels; nodes move to other zones; rows are laid out anew."""
     Recounted(history, scheduler_of(history)).run()
+
+
+@given(histories(kinds=(*COMMON, *COMMON, *RARE, *BINDINGS), steps=50))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+def test_dropped_counters_are_made_anew(history: History) -> None:
+    """With room for very few of them, counters are dropped all the time, and what is known of shapes is forgotten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counters, "MAX_COUNTERS", 4)
+        patch.setattr(counters, "MAX_REMEMBERED", 6)
+        Recounted(history, scheduler_of(history)).run()
 
 
 # ---- by hand -------------------------------------------------------------------------------
@@ -166,3 +186,53 @@ def test_every_counter_hears_of_a_shape_that_was_there_before_it() -> None:
         numbers.append([int(each.at(ZONE, slice(0, 1))[0]) for each in table.counters])
     assert numbers == [[3], [4, 4], [5, 5, 5]]
     assert all(earlier < later for earlier, later in pairwise(numbers))
+
+
+def test_counters_that_nobody_asks_for_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs have labels of their own, so each makes counters that are never asked for again."""
+    monkeypatch.setattr(counters, "MAX_COUNTERS", 40)
+    monkeypatch.setattr(counters, "MAX_REMEMBERED", 100)
+    scheduler = Scheduler(load_configuration(CONFIG), First())
+    scheduler.receive(ObjectAdded(node("n").capacity(cpu="1000", pods="1000").build()), 0)
+    most = 0
+    for number in range(200):
+        job = pod(f"p{number}").labels(app="job", job=f"j{number}")
+        job = job.anti_affinity(ZONE, selector(app="job"), weight=1).spread(HOSTNAME, selector(job=f"j{number}"))
+        scheduler.receive(ObjectAdded(job.build()), 0)
+        for effect in scheduler.run_cycle(0):
+            if isinstance(effect, Bind):
+                scheduler.receive(EffectDone(effect.id), 0)
+        most = max(most, len(list(scheduler.cluster.table.counters)))
+    assert scheduler.cache.pod_count == 200
+    assert 35 <= most <= 40
+
+
+def _itself(counter: TopologyCounter) -> TopologyCounter:
+    return counter
+
+
+def test_a_pod_is_not_asked_about_counters_of_other_labels() -> None:
+    """A cluster has thousands of apps with selectors of their own; a new pod concerns one or two of them."""
+    world = three_nodes()
+    table = world.cluster.table
+    asked: list[str] = []
+
+    def contribution_of(app: str) -> Callable[[PodInfo], Contribution]:
+        def contribution(each: PodInfo) -> Contribution:
+            asked.append(app)
+            return ((ZONE, 1),) if each.shape.labels.get("app") == app else ()
+
+        return contribution
+
+    for app in ("web", "db", "cache"):
+        wanted = (("app", app), ("managed-by", "us"))
+        made = TopologyCounter(table, (), contribution_of(app), all_pods, wanted=wanted)
+        table.counters.get(app, partial(_itself, made))
+    asked.clear()
+    world.cache.add_pod(world.info(pod("late").labels(app="db", **{"managed-by": "us"}).on("a").build()))
+    world.refresh()
+    assert asked == ["db"]
+    totals = {
+        c.wanted[0][1]: sum(int(channel.per_row.sum()) for channel in c.channels.values()) for c in table.counters
+    }
+    assert totals == {"web": 0, "db": 1, "cache": 0}

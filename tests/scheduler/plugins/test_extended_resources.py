@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from stowplan_scheduler.config import load_configuration
 from stowplan_scheduler.config.plugin_args import NodeResourcesFitArgs
+from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.effects import AttemptFailed, Bind
 from stowplan_scheduler.events import ApiObject, ObjectAdded, ObjectDeleted, ObjectUpdated, TimerFired
 from stowplan_scheduler.extended_resources import ServedResources
@@ -24,7 +25,6 @@ from stowplan_scheduler.plugins.node_resources.fit import NodeResourcesFit
 from stowplan_scheduler.plugins.volumes_and_devices import DynamicResources
 from stowplan_scheduler.scheduler import Scheduler
 from support.builders import node, pod
-from support.histories import First
 from support.tables import World
 
 GPU = "example.com/gpu"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.framework.interface import FilterPlugin, Inputs, ScorePlugin
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.objects import Node, Pod
 from stowplan_scheduler.scheduler import Scheduler
-from support.histories import First
 from support.strategies import nodes, pods
 from support.tables import World
 

@@ -95,7 +95,9 @@ def _existing_handle(pod: PodInfo, namespace_labels: Mapping[str, str] | None) -
 
     return CounterHandle(
         ("existing-anti-affinity", shape.namespace, _items(shape.labels), _items(namespace_labels)),
-        lambda table: TopologyCounter(table, (), contribution, lambda info: info.pods_with_required_anti_affinity),
+        lambda table: TopologyCounter(
+            table, (), contribution, lambda info: info.pods_with_required_anti_affinity, subject=shape.labels
+        ),
     )
 
 
@@ -107,8 +109,10 @@ def _handle(
     kind: str, terms: tuple[AffinityTerm, ...], contribution: Callable[[PodInfo], Contribution]
 ) -> CounterHandle:
     keys = topology_keys(terms)
+    # Of several terms a pod may match any one.
+    wanted = terms[0].query.wanted if len(terms) == 1 else ()
     return CounterHandle(
-        (kind, terms), lambda table: TopologyCounter(table, keys, contribution, lambda info: info.pods)
+        (kind, terms), lambda table: TopologyCounter(table, keys, contribution, lambda info: info.pods, wanted=wanted)
     )
 
 

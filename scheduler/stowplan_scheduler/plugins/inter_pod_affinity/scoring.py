@@ -39,14 +39,19 @@ class PreferredTerms:
         namespace = None if namespace_labels is None else tuple(sorted(namespace_labels.items()))
         key = ("preferred-affinity", shape.namespace, labels, namespace, affinity, anti_affinity, hard_weight)
         weights = _weights(pod, affinity, anti_affinity, namespace_labels, hard_weight)
-        self._weights = CounterHandle(key, self._maker(weights))
-        self._hits = CounterHandle((*key, "hits"), self._maker(lambda other: tuple((k, 1) for k, _ in weights(other))))
+        self._weights = CounterHandle(key, self._maker(weights, shape.labels))
+        hits = self._maker(lambda other: tuple((k, 1) for k, _ in weights(other)), shape.labels)
+        self._hits = CounterHandle((*key, "hits"), hits)
 
-    def _maker(self, contribution: Callable[[PodInfo], Contribution]) -> Callable[[NodeTable], TopologyCounter]:
+    def _maker(
+        self, contribution: Callable[[PodInfo], Contribution], labels: Mapping[str, str]
+    ) -> Callable[[NodeTable], TopologyCounter]:
         """Pods without affinity contribute only if the pod has preferences of its own."""
         if self.has_own:
             return lambda table: TopologyCounter(table, (), contribution, lambda info: info.pods)
-        return lambda table: TopologyCounter(table, (), contribution, lambda info: info.pods_with_affinity)
+        return lambda table: TopologyCounter(
+            table, (), contribution, lambda info: info.pods_with_affinity, subject=labels
+        )
 
     def counter(self, cluster: Cluster) -> TopologyCounter | None:
         """The summed weights per domain; None if no pod contributes anything (upstream Skip)."""
@@ -54,6 +59,8 @@ class PreferredTerms:
             return None
         table = cluster.table
         counter = self._weights.get(table)
+        if not counter.channels:
+            return None
         if any(channel.total for channel in counter.channels.values()) or not counter.is_empty:
             return counter
         # Weights may cancel out, which upstream does not take for silence.

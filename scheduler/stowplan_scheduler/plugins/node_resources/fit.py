@@ -133,6 +133,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         for index in range(len(fit.names)):
             patterns |= short[index].astype(np.int64) << (2 * index + 1)
             patterns |= hopeless[index].astype(np.int64) << (2 * index + 2)
+        if len(patterns) == 1:  # preemption asks node by node
+            return np.array([self._reason(int(patterns[0]), fit.names)], np.int16)
         distinct, inverse = np.unique(patterns, return_inverse=True)
         ids = np.array([self._reason(int(pattern), fit.names) for pattern in distinct], np.int16)
         found: ReasonIds = ids[inverse]

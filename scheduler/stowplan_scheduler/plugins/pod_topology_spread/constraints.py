@@ -131,7 +131,8 @@ def spread_counter(
 
     def make(table: NodeTable) -> TopologyCounter:
         contribution = _contribution(namespace, query, constraint.topology_key)
-        return TopologyCounter(table, (constraint.topology_key,), contribution, lambda info: info.pods, eligible)
+        keys = (constraint.topology_key,)
+        return TopologyCounter(table, keys, contribution, lambda info: info.pods, eligible, wanted=query.wanted)
 
     return CounterHandle(("spread", namespace, query, constraint.topology_key, eligible), make)
 
