@@ -68,10 +68,10 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         resources = cast("Scored", state)
         capacity = view.allocatable(resources.names)
         used = view.requested(resources.names)
-        if len(resources.names) == 2 and view.all_have(resources.names):
-            change = _change_of_two(capacity, used, resources.amounts)
-        else:
-            change = _balance_of_present(capacity, used + resources.amounts) - _balance_of_present(capacity, used)
+        has_two = len(resources.names) == 2 and view.all_have(resources.names)
+        balance = _balance_of_two if has_two else _balance_of_present
+        change = balance(capacity, used + resources.amounts)
+        change -= balance(capacity, used)
         change += _HALF
         # Truncation and floor agree: the sum is never negative.
         change >>= 1
@@ -79,25 +79,21 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         return change
 
 
-def _change_of_two(capacity: Int64s, used: Int64s, amounts: Int64s) -> Int64s:
-    """S(with pod) - S(without), S = int((1 - standard deviation of the used fractions) * 100).
+def _balance_of_two(capacity: Int64s, requested: Int64s) -> Int64s:
+    """S = int((1 - standard deviation of the used fractions) * 100) for two resources that every node has.
 
-    The usual case: two resources that every node has, shape (2, n). Works in place; halving is exact.
+    The usual case; works in place, and halving is exact. Called once with the pod and once without: arrays of both
+    at once would be so large that the allocator returns them to the system and pays page faults in every call.
     """
-    requested = np.empty((2, *used.shape), np.int64)
-    requested[0] = used
-    np.add(used, amounts, out=requested[1])
     fractions = requested / capacity
     np.minimum(fractions, 1.0, out=fractions)
-    distance = fractions[:, 0] - fractions[:, 1]
+    distance = fractions[0] - fractions[1]
     np.abs(distance, out=distance)
     distance *= 0.5
     np.subtract(1.0, distance, out=distance)
     distance *= float(MAX_NODE_SCORE)
-    scores = distance.astype(np.int64)
-    change: Int64s = scores[1]
-    change -= scores[0]
-    return change
+    balance: Int64s = distance.astype(np.int64)
+    return balance
 
 
 def _balance_of_present(capacities: Int64s, requests: Int64s) -> Int64s:
