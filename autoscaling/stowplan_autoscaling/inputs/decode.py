@@ -230,7 +230,7 @@ def _wrong_type(types: list[str], actual: Any) -> str:
     allowed = " or ".join(_WORDS.get(name, name) for name in types if name != "null")
     message = f"must be {allowed}, got {shown(actual)}"
     if "str" in types and isinstance(actual, bool):
-        return message + " (YAML reads yes, no, on and off as true and false: quote it)"
+        return message + " (YAML reads y, n, yes, no, on and off as true or false: quote it)"
     if "str" in types and isinstance(actual, int | float):
         return message + ": quote it"
     return message

@@ -120,7 +120,7 @@ YAML_CASES = {
         NODE.replace("{name: n1}", "{name: n1, labels: {spot: yes}}"),
         (
             "Node n1: metadata.labels.spot: must be a string, got true "
-            "(YAML reads yes, no, on and off as true and false: quote it)"
+            "(YAML reads y, n, yes, no, on and off as true or false: quote it)"
         ),
     ),
     "label that is a number": (
