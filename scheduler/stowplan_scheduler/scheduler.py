@@ -80,11 +80,14 @@ class Scheduler:
         memo: bool = True,
         max_memo_bytes: int = MAX_MEMO_BYTES,
         hooks: Hooks | None = None,
+        metrics: bool = True,
     ) -> None:
         """An empty cluster. `start`: when the queue's 30-second flush begins.
 
         Raises ConfigurationError, also for a valid configuration with extenders: they are not asked yet, and a decision
         without them would be another one.
+
+        `metrics=False` leaves out the Observe effects, which a simulation has no use for.
 
         `memo=False` computes everything anew in each cycle; decisions are the same.
         """
@@ -119,6 +122,7 @@ class Scheduler:
             start_ns=start,
             on_hint_error=self._hint_failed,
         )
+        self._observes = metrics
         self._effects: list[Effect] = []
         self._next_id = 0
         self._timer: int | None = None
@@ -162,9 +166,19 @@ class Scheduler:
         Raises what a plugin raises that breaks its contract. The pod is then tried again after its back-off, and the
         next call hands out the effects; whoever calls decides whether to go on.
         """
-        pod = self.queue.pop(now)
-        if pod is None:
-            return []
+        pod = self.begin_cycle(now)
+        return [] if pod is None else self.finish_cycle(pod, now)
+
+    def begin_cycle(self, now: int) -> QueuedPodInfo | None:
+        """Take the next pod out of the queue; None if there is none.
+
+        For callers in whose time a cycle takes some: changes up to `finish_cycle` are seen by the decision, and heard
+        of by the pod if it fails.
+        """
+        return self.queue.pop(now)
+
+    def finish_cycle(self, pod: QueuedPodInfo, now: int) -> list[Effect]:
+        """Try the pod that `begin_cycle` took; returns what is to be done. Raises as `run_cycle`."""
         try:
             self.attempts.attempt(pod, now)
         except Exception as failure:
@@ -192,6 +206,8 @@ class Scheduler:
 
     def observe(self, metric: str, value: float, **labels: str) -> None:
         """A metric sample."""
+        if not self._observes:
+            return
         self._effects.append(Observe(id=self.next_id(), metric=metric, value=value, labels=tuple(labels.items())))
 
     def _taken(self, now: int) -> list[Effect]:
@@ -256,7 +272,7 @@ class Scheduler:
             return
         key = pod.key
         old = self.info_of_key(key)
-        new = self.interner.info(pod)
+        new = self.interner.info(pod) if old is None else self.interner.info_like(pod, old)
         if old is not None and (old.uid != new.uid or _left_its_node(old.pod, pod)):
             self._pod_gone(old.pod, now)
             old = None

@@ -22,6 +22,7 @@ from stowplan_scheduler.objects import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodSpec,
     Volume,
     controller_of,
 )
@@ -259,6 +260,10 @@ class PodInterner:
             self._shapes[signature] = shape
         return PodInfo(pod, shape)
 
+    def info_like(self, pod: Pod, known: PodInfo) -> PodInfo:
+        """The PodInfo of a newer version of a pod; the shape is kept without a look inside where its parts are kept."""
+        return PodInfo(pod, known.shape) if _keeps_shape(known.pod, pod) else self.info(pod)
+
     def _template(self, pod: Pod, node_name: str) -> PodTemplate:
         signature = _digest(template_signature(pod)) + node_name.encode()
         template = self._templates.get(signature)
@@ -267,6 +272,41 @@ class PodInterner:
             template = PodTemplate(self._count)
             self._templates[signature] = template
         return template
+
+
+def _keeps_shape(old: Pod, new: Pod) -> bool:
+    """Whether all that `shape_signature` reads is the same object in both. False does not mean that it differs."""
+    a, b = old.metadata, new.metadata
+    if a is not b and not (a.labels is b.labels and a.owner_references is b.owner_references):
+        return False
+    if not _keeps_spec(old.spec, new.spec):
+        return False
+    was, now = old.status, new.status
+    return was is now or (
+        was.container_statuses is now.container_statuses
+        and was.init_container_statuses is now.init_container_statuses
+        and was.allocated_resources is now.allocated_resources
+        and was.resources is now.resources
+        and not any(condition.type == "PodResizePending" for condition in (*was.conditions, *now.conditions))
+    )
+
+
+def _keeps_spec(old: PodSpec, new: PodSpec) -> bool:
+    return old is new or (
+        old.containers is new.containers
+        and old.init_containers is new.init_containers
+        and old.node_selector is new.node_selector
+        and old.affinity is new.affinity
+        and old.tolerations is new.tolerations
+        and old.topology_spread_constraints is new.topology_spread_constraints
+        and old.priority is new.priority
+        and old.overhead is new.overhead
+        and old.resources is new.resources
+        and old.host_network is new.host_network
+        and old.host_users is new.host_users
+        and old.volumes is new.volumes
+        and old.resource_claims is new.resource_claims
+    )
 
 
 def _all_explicit(pod: Pod) -> bool:

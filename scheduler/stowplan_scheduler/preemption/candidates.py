@@ -97,12 +97,17 @@ class CandidateSearch:
 
     def run(self, rows: RowArray) -> Outcome:
         """Visit the rows in order. Several nodes are tried at a time, yet none counts after the one that was enough."""
+        search, outcome = self._search, self._outcome
+        if not self._lowest.below(search.cluster.table, rows, search.pod.priority).any():
+            # Nobody anywhere is less important: no node needs a look.
+            outcome.rows = rows.tolist()
+            outcome.verdicts = [_NO_VICTIMS_VERDICT] * len(rows)
+            return outcome
         position = 0
         while position < len(rows) and not self._is_enough():
             size = max(self._wanted - len(self._plain) - len(self._violating), _SMALLEST_CHUNK)
             self._visit(rows[position : position + size])
             position += size
-        outcome = self._outcome
         outcome.candidates = self._plain + self._violating
         return outcome
 
