@@ -78,10 +78,10 @@ format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# ---- the real kube-scheduler ----------------------------------------------------------------------------------------------------
+# ---- the real kube-scheduler and controllers -------------------------------------------------------------------------------------
 
 .PHONY: oracle
-oracle: ## build the real kube-scheduler behind a JSON interface (needs Go)
+oracle: ## build the real kube-scheduler and controllers behind JSON interfaces (needs Go)
 	@tests/conformance/build.sh
 
 .PHONY: conformance
@@ -89,8 +89,8 @@ conformance: venv ## compare with the recorded answers: tag, scenarios, identica
 	@$(BIN)/python tests/conformance/run.py $(ARGS)
 
 .PHONY: differential
-differential: venv ## compare with the real kube-scheduler on fresh random scenarios (needs Go)
-	@tests/conformance/build.sh oracle >/dev/null
+differential: venv ## compare with the real kube-scheduler and controllers on fresh random scenarios (needs Go)
+	@tests/conformance/build.sh oracle controllers >/dev/null
 	@$(BIN)/python tests/conformance/differential.py $(ARGS)
 
 .PHONY: bench

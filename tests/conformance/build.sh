@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the Go programs that the tests and benchmarks compare with: the real kube-scheduler behind a JSON interface.
+# Builds the Go programs that the tests and benchmarks compare with: the real kube-scheduler and the real controllers
+# behind a JSON interface.
 #
-#   tests/conformance/build.sh [oracle|bench]...        (default: both)
+#   tests/conformance/build.sh [oracle|controllers|bench]...        (default: all)
 #
 # The programs are written to $STOWPLAN_BUILD/bin, by default to the user's cache folder, never into the tree.
 # The paths of what was built are printed on stdout, progress goes to stderr.
@@ -19,8 +20,9 @@ flags=(-trimpath -buildvcs=false -mod=readonly -ldflags "-s -w")
 module_of() {
     case $1 in
         oracle) echo "$root/tests/conformance/oracle" ;;
+        controllers) echo "$root/tests/conformance/controllers" ;;
         bench) echo "$root/tests/benchmarks/upstream" ;;
-        *) echo "build.sh: unknown program '$1': one of oracle, bench" >&2; return 2 ;;
+        *) echo "build.sh: unknown program '$1': one of oracle, controllers, bench" >&2; return 2 ;;
     esac
 }
 
@@ -40,15 +42,22 @@ require_go() {
     fi
 }
 
-if [ $# -eq 0 ]; then set -- oracle bench; fi
+if [ $# -eq 0 ]; then set -- oracle controllers bench; fi
 for name in "$@"; do module_of "$name" >/dev/null; done
 mkdir -p "$out"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 for name in "$@"; do
     module=$(module_of "$name")
     require_go "$module"
     echo "build.sh: building $name (several minutes the first time)" >&2
+    extra=()
+    if [ "$name" = controllers ]; then
+        overlay=$("$module/overlay.sh" "$scratch")
+        extra=(-overlay "$overlay")
+    fi
     # A rename keeps a program that is running right now whole.
-    (cd "$module" && go build "${flags[@]}" -o "$out/$name.new.$$" .) || { rm -f "$out/$name.new.$$"; exit 1; }
+    (cd "$module" && go build "${flags[@]}" ${extra[@]+"${extra[@]}"} -o "$out/$name.new.$$" .) || { rm -f "$out/$name.new.$$"; exit 1; }
     mv -f "$out/$name.new.$$" "$out/$name"
     echo "$out/$name"
 done

@@ -1,11 +1,14 @@
-"""Compares Stowplan with the real kube-scheduler on fresh random scenarios.
+"""Compares Stowplan with the real kube-scheduler and the real controllers on fresh random scenarios.
 
-    python tests/conformance/differential.py [--mode evaluate|run] [--seed S] [--count N] [--features a,b] [--keep DIR]
+    python tests/conformance/differential.py [--mode MODE]... [--seed S] [--count N] [--features a,b] [--keep DIR]
 
-Scenarios come from ``gen.py``, expected answers from the oracle program (``make oracle``), ours from
-``python -m stowplan_scheduler.conformance``. Without ``--seed`` a new one is drawn and printed, so that a difference
+In the modes evaluate and run scenarios come from ``gen.py``, expected answers from the program ``oracle``, ours from
+``python -m stowplan_scheduler.conformance``. In the modes hpa, cluster and workloads they come from
+``controllers/gen_MODE.py``, the program ``controllers`` and ``python -m stowplan_autoscaling.conformance``.
+``make oracle`` builds both programs. Without ``--seed`` a new one is drawn and printed, so that a difference
 can be had again. Scenarios whose answer upstream leaves to chance are solved several times; in ``run`` mode unstable
-ones are dropped, in ``evaluate`` mode their unstable fields are not compared.
+ones are dropped, in ``evaluate`` mode their unstable fields are not compared. The controllers' answers are the same in
+every run.
 
 Exit codes: 0 nothing differs (unsupported scenarios are counted, not judged), 1 something differs, 2 bad use,
 3 no oracle.
@@ -14,37 +17,30 @@ Exit codes: 0 nothing differs (unsupported scenarios are counted, not judged), 1
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import random
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))  # as a program it has only its own folder on the path
+
+from conformance.run import CONTROLLER_MODES, comparer_mode, our_command  # noqa: E402
+from support.recorded import comparer  # noqa: E402
+
+COUNTS = {"evaluate": 200, "run": 200, "hpa": 300, "cluster": 20, "workloads": 60}
 REPEAT = "8"  # solutions per scenario that upstream may answer in several ways
 AS_STORED = (b'"1.5Gi"', b'"1536Mi"')  # what an API server makes of it: README.md, "Known artefacts"
 
 
-def oracle_path() -> Path:
-    """The oracle program: ``STOWPLAN_ORACLE``, by default where ``build.sh`` puts it."""
+def program_path(mode: str) -> Path:
+    """The Go program of a mode: ``STOWPLAN_ORACLE`` or ``STOWPLAN_CONTROLLERS``, else where ``build.sh`` puts it."""
+    name = "controllers" if mode in CONTROLLER_MODES else "oracle"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(os.environ.get("STOWPLAN_BUILD") or cache / "stowplan") / "bin"
-    return Path(os.environ.get("STOWPLAN_ORACLE") or folder / "oracle")
-
-
-def load_compare() -> ModuleType:
-    """The module ``compare.py`` beside this file; tests/ is no package, so it is loaded by path."""
-    spec = importlib.util.spec_from_file_location("conformance_compare", HERE / "compare.py")
-    if spec is None or spec.loader is None:
-        message = f"cannot load {HERE / 'compare.py'}"
-        raise ImportError(message)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return Path(os.environ.get(f"STOWPLAN_{name.upper()}") or folder / name)
 
 
 def record(oracle: Path, mode: str, seed: int, count: int, features: str | None, path: Path) -> None:
@@ -65,12 +61,28 @@ def record(oracle: Path, mode: str, seed: int, count: int, features: str | None,
     path.write_bytes(b"".join(line for line in lines if mode == "evaluate" or b'"unstable":[' not in line))
 
 
+def record_controllers(program: Path, mode: str, seed: int, count: int, path: Path) -> None:
+    """Writes golden lines of ``count`` scenarios of a controller mode to ``path``.
+
+    Raises:
+        subprocess.CalledProcessError: the generator or the program failed.
+        ValueError: a scenario has no answer.
+    """
+    script = HERE / "controllers" / f"gen_{mode}.py"
+    generate = [sys.executable, str(script), "--seed", str(seed), "--count", str(count)]
+    scenarios = subprocess.run(generate, check=True, stdout=subprocess.PIPE).stdout
+    solve = [str(program), comparer_mode(mode)]
+    answers = subprocess.run(solve, check=True, input=scenarios, stdout=subprocess.PIPE).stdout
+    pairs = zip(scenarios.splitlines(), answers.splitlines(), strict=True)
+    path.write_bytes(b"".join(b'{"scenario":%s,"expected":%s}\n' % pair for pair in pairs))
+
+
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--mode", choices=("evaluate", "run"), action="append", help="default: both")
+    parser.add_argument("--mode", choices=tuple(COUNTS), action="append", help="default: all")
     parser.add_argument("--seed", type=int, help="default: a new one")
-    parser.add_argument("--count", type=int, default=200, help="scenarios per mode (default 200)")
-    parser.add_argument("--features", help="only these feature groups of gen.py, separated by commas")
+    parser.add_argument("--count", type=int, help=f"scenarios per mode (default {COUNTS})")
+    parser.add_argument("--features", help="evaluate, run: only these feature groups, separated by commas")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the golden lines there")
     return parser.parse_args(argv)
 
@@ -78,28 +90,33 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """Runs the comparison; returns the exit code."""
     options = parse(argv)
-    oracle = oracle_path()
-    if not os.access(oracle, os.X_OK):
-        print(
-            "differential.py: no oracle program: run `make oracle` (needs Go) or set STOWPLAN_ORACLE", file=sys.stderr
-        )
-        return 3
-    compare = load_compare()
     seed = random.SystemRandom().randrange(10_000, 2**31) if options.seed is None else options.seed
     failed = False
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        for mode in options.mode or ("evaluate", "run"):
+        for mode in options.mode or COUNTS:
+            program = program_path(mode)
+            if not os.access(program, os.X_OK):
+                print(f"differential.py: no program {program}: run `make oracle` (needs Go)", file=sys.stderr)
+                return 3
+            count = options.count or COUNTS[mode]
             path = folder / f"{mode}-{seed}.jsonl"
-            print(f"{mode}: seed {seed}, {options.count} scenarios", flush=True)
-            record(oracle, mode, seed, options.count, options.features, path)
-            command = [sys.executable, "-m", "stowplan_scheduler.conformance", mode]
-            report = compare.check(mode, compare.load(path, mode), command)
-            compare.print_report(report)
-            print(report.summary(mode), flush=True)
-            failed |= not report.ok(allow_unsupported=report.total)
+            print(f"{mode}: seed {seed}, {count} scenarios", flush=True)
+            if mode in CONTROLLER_MODES:
+                record_controllers(program, mode, seed, count, path)
+            else:
+                record(program, mode, seed, count, options.features, path)
+            failed |= not compare(mode, path)
     return 1 if failed else 0
+
+
+def compare(mode: str, path: Path) -> bool:
+    """Prints the report of golden lines; false if something differs. Only scheduler modes may leave scenarios out."""
+    report = comparer().check(comparer_mode(mode), comparer().load(path, comparer_mode(mode)), our_command(mode))
+    comparer().print_report(report)
+    print(report.summary(mode), flush=True)
+    return bool(report.ok(allow_unsupported=0 if mode in CONTROLLER_MODES else report.total))
 
 
 if __name__ == "__main__":

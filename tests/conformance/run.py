@@ -1,10 +1,15 @@
-"""Compares our answers with the recorded ones of the real kube-scheduler and prints a table by tag.
+"""Compares our answers with the recorded ones of the real scheduler and controllers and prints a table by tag.
 
-    python tests/conformance/run.py [--mode evaluate|run|config]... [--shared] [--tag T] [--limit N]
+    python tests/conformance/run.py [--mode MODE]... [--shared] [--tag T] [--limit N]
 
-The recorded answers are those under ``golden/``; with ``--shared`` those of ``$STOWPLAN_SHARED/conformance``. Ours come
-from ``python -m stowplan_scheduler.conformance``. A scenario may be left unanswered only if a pod of it uses volumes,
-resource claims or a resource that a device class serves; whether one does is read off the scenario here, not believed.
+The modes evaluate, run and config ask ``python -m stowplan_scheduler.conformance``. Their recorded answers are those
+under ``golden/``; with ``--shared`` those of ``$STOWPLAN_SHARED/conformance``. A scenario of theirs may be left
+unanswered only if a pod of it uses volumes, resource claims or a resource that a device class serves; whether one does
+is read off the scenario here, not believed.
+
+The modes hpa, cluster and workloads ask ``python -m stowplan_autoscaling.conformance``; every scenario of theirs must
+be answered. The answers of workloads are under ``golden/``, those of hpa and cluster in the shared folder; where that
+is absent, these two are left out with a note, unless they are asked for by name.
 
 Exit codes: 0 nothing differs and nothing else is left unanswered, 1 otherwise, 2 bad use.
 """
@@ -24,7 +29,12 @@ sys.path.insert(0, str(HERE.parent))  # as a program it has only its own folder 
 
 from support.recorded import comparer  # noqa: E402
 
-MODES = ("evaluate", "run", "config")
+SCHEDULER_MODES = ("evaluate", "run", "config")
+CONTROLLER_MODES = ("hpa", "cluster", "workloads")
+MODES = SCHEDULER_MODES + CONTROLLER_MODES
+SHARED_ONLY = {"hpa": ("hpa/hpa.jsonl.gz", "hpa/vectors.jsonl.gz"), "cluster": ("cluster/cluster.jsonl.gz",)}
+"""Modes whose recorded answers are too big to be carried: the files below the shared folder's ``conformance``."""
+
 WIDTH = 34  # of the column of tags
 
 UNDECIDED_SOURCES = frozenset(
@@ -101,21 +111,44 @@ class Comparison:
 
 
 def golden_path(mode: str, shared: Path | None) -> Path:
-    """The recorded answers of a mode; the shared folder keeps them in folders by subject."""
-    if shared is None:
+    """The recorded answers of a mode that has one file; the shared folder keeps them in folders by subject."""
+    if shared is None or mode == "workloads":
         return HERE / "golden" / ("config.jsonl" if mode == "config" else f"{mode}.jsonl.gz")
     folder = shared / "conformance"
     return folder / "config/config.jsonl" if mode == "config" else folder / f"scheduler/{mode}.jsonl.gz"
 
 
+def golden_paths(mode: str, shared: Path | None) -> list[Path]:
+    """All files of a mode. Raises FileNotFoundError if they are in the shared folder only and that is absent."""
+    if mode not in SHARED_ONLY:
+        return [golden_path(mode, shared)]
+    folder = shared or shared_folder()
+    if not folder.is_dir():
+        message = f"{mode}: its recorded answers are in the shared folder, and {folder} is absent; set STOWPLAN_SHARED"
+        raise FileNotFoundError(message)
+    return [folder / "conformance" / name for name in SHARED_ONLY[mode]]
+
+
+def our_command(mode: str) -> list[str]:
+    """What answers the scenarios of a mode on our side."""
+    package = "stowplan_scheduler" if mode in SCHEDULER_MODES else "stowplan_autoscaling"
+    return [sys.executable, "-m", f"{package}.conformance", mode]
+
+
+def comparer_mode(mode: str) -> str:
+    """The comparer has no mode for workloads of its own: they are cluster scenarios with other controllers."""
+    return "cluster" if mode == "workloads" else mode
+
+
 def compare_mode(mode: str, path: Path, tag: str | None = None, limit: int | None = None) -> Comparison:
     """Answer a mode's scenarios in one process and compare. Raises OSError, ValueError for an unusable file."""
-    cases = comparer().load(path, mode, tag, None, limit)
+    cases = comparer().load(path, comparer_mode(mode), tag, None, limit)
     if not cases:
         raise ValueError(f"{path}: no scenarios selected")
     scenarios = {case.id: case.scenario for case in cases}
-    report = comparer().check(mode, cases, [sys.executable, "-m", "stowplan_scheduler.conformance", mode])
-    needless = [(name, what) for name, what in report.unsupported if not may_be_left_out(scenarios[name])]
+    report = comparer().check(comparer_mode(mode), cases, our_command(mode))
+    excused = mode in SCHEDULER_MODES
+    needless = [(name, what) for name, what in report.unsupported if not (excused and may_be_left_out(scenarios[name]))]
     return Comparison(mode, report, needless)
 
 
@@ -131,7 +164,7 @@ def print_table(comparison: Comparison) -> None:
     print(_row("(all)", report.total, report.identical, len(report.different), len(report.unsupported)))
     comparer().print_report(report)
     for name, what in comparison.needless[:5]:
-        print(f"{name}: left out for {what}, which no pod of it uses")
+        print(f"{name}: left out for {what}, which is no reason here")
     print(report.summary(comparison.mode), flush=True)
 
 
@@ -141,7 +174,7 @@ def _row(tag: str, scenarios: int, identical: int, different: int, unsupported: 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--mode", choices=MODES, action="append", help="may be repeated (default: all three)")
+    parser.add_argument("--mode", choices=MODES, action="append", help="may be repeated (default: all)")
     parser.add_argument("--shared", action="store_true", help="the answers of $STOWPLAN_SHARED/conformance")
     parser.add_argument("--tag", help="only scenarios with this tag")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N scenarios of each mode")
@@ -158,16 +191,24 @@ def main(argv: list[str] | None = None) -> int:
     options = parse(argv)
     shared = shared_folder() if options.shared else None
     ok = True
-    for number, mode in enumerate(options.mode or MODES):
+    for mode in options.mode or MODES:
         try:
-            comparison = compare_mode(mode, golden_path(mode, shared), options.tag, options.limit)
-        except (OSError, ValueError) as failure:
-            print(f"run.py: {failure}", file=sys.stderr)
-            return 2
-        if number:
+            paths = golden_paths(mode, shared)
+        except FileNotFoundError as absent:
+            print(f"run.py: {absent}", file=sys.stderr)
+            if options.mode:
+                return 2
+            continue
+        for path in paths:
+            try:
+                comparison = compare_mode(mode, path, options.tag, options.limit)
+            except (OSError, ValueError) as failure:
+                print(f"run.py: {failure}", file=sys.stderr)
+                return 2
+            print(f"{path.name}:")
+            print_table(comparison)
             print()
-        print_table(comparison)
-        ok &= comparison.ok
+            ok &= comparison.ok
     return 0 if ok else 1
 
 

@@ -77,9 +77,10 @@ _DAEMON_TAINTS: Final = (
 )
 
 
-def template_hash(template: PodTemplateSpec) -> str:
-    """Ten letters that depend on the template alone."""
-    number = int.from_bytes(hashlib.sha256(msgspec.json.encode(template)).digest()[:8], "big")
+def template_hash(template: PodTemplateSpec, collisions: int = 0) -> str:
+    """Ten letters that depend on the template, and on how often that hash was taken already."""
+    text = msgspec.json.encode(template) + (str(collisions).encode() if collisions else b"")
+    number = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
     letters = []
     for _ in range(10):
         number, rest = divmod(number, len(_HASH_LETTERS))

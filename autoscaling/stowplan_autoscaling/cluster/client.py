@@ -1,0 +1,98 @@
+"""A controller's API client: the server behind a rate limit, and its events.
+
+Every request, events and status writes included, takes a token; kube-controller-manager gives each controller 20
+requests a second and a burst of 30 (cmd/kube-controller-manager/app/options: kube-api-qps, kube-api-burst). A sync that
+has to wait is a generator: `yield from client.turn()` before each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import ApiError
+from .work_queue import Steps, TokenBucket
+
+if TYPE_CHECKING:
+    from stowplan_autoscaling.kernel import Kernel
+
+    from .api_server import ApiServer
+
+DEFAULT_QPS: Final = 20.0
+DEFAULT_BURST: Final = 30
+
+SLOW_START: Final = 1
+"""Size of the first batch of creations."""
+
+Recorder = Callable[[str, str, str, str, str], None]
+"""Told (kind, key, type, reason, message) of an event."""
+
+
+def _ignored(kind: str, key: str, event_type: str, reason: str, message: str) -> None:
+    """Nobody listens."""
+
+
+class Client:
+    """One controller's requests. `limit` None: requests take no time."""
+
+    def __init__(
+        self, kernel: Kernel, server: ApiServer, *, limit: TokenBucket | None = None, record: Recorder = _ignored
+    ) -> None:
+        self.kernel = kernel
+        self.server = server
+        self.record = record
+        self._limit = limit
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether requests may have to wait."""
+        return self._limit is not None
+
+    def turn(self) -> Steps:
+        """Wait for a token."""
+        if self._limit is not None:
+            wait = self._limit.reserve(self.kernel.now)
+            if wait > 0:
+                yield self.kernel.now + wait
+
+    def event(self, kind: str, obj: Any, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an event about an object. Events are sent in the background and take no token here."""
+        meta = obj.metadata
+        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        self.record(kind, key, "Warning" if warning else "Normal", reason, message)
+
+
+class SlowStart:
+    """Requests in batches of 1, 2, 4, ...; a batch with a failure is the last one.
+
+    Run it with `yield from batches.run()`, then look at `done` and `failure`. Follows slowStartBatch in
+    pkg/controller/replicaset/replica_set.go.
+    """
+
+    __slots__ = ("_client", "_count", "_request", "done", "failure")
+
+    def __init__(self, client: Client, count: int, request: Callable[[], None]) -> None:
+        self._client = client
+        self._count = count
+        self._request = request
+        self.done = 0
+        """Requests that succeeded."""
+        self.failure: ApiError | None = None
+        """The first failure."""
+
+    def run(self) -> Steps:
+        """All batches."""
+        remaining = self._count
+        size = min(remaining, SLOW_START)
+        while size > 0:
+            for _ in range(size):
+                yield from self._client.turn()
+                try:
+                    self._request()
+                    self.done += 1
+                except ApiError as failure:
+                    self.failure = self.failure or failure
+            if self.failure is not None:
+                return
+            remaining -= size
+            size = min(2 * size, remaining)

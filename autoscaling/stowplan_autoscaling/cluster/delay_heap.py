@@ -1,0 +1,81 @@
+"""Keys that wait for their time, in the order in which client-go's delaying queue lets them go.
+
+Keys that are due at the same moment come in the order of Go's container/heap, which is neither that of planning nor
+that of names: CronJobs of one minute start in it (staging/src/k8s.io/client-go/util/workqueue/delaying_queue.go of
+v1.37.2).
+"""
+
+from __future__ import annotations
+
+
+class _Entry:
+    __slots__ = ("key", "place", "when")
+
+    def __init__(self, key: str, when: int) -> None:
+        self.key = key
+        self.when = when
+        self.place = 0
+
+
+class DelayHeap:
+    """A binary heap of keys by time; each key is in once, with its earliest time."""
+
+    __slots__ = ("_entries", "_known")
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._known: dict[str, _Entry] = {}
+
+    @property
+    def next_at(self) -> int | None:
+        """When the first key is due."""
+        return self._entries[0].when if self._entries else None
+
+    def push(self, key: str, when: int) -> None:
+        """Have the key wait until `when`; a key that waits already only ever gets an earlier time."""
+        known = self._known.get(key)
+        if known is None:
+            entry = self._known[key] = _Entry(key, when)
+            entry.place = len(self._entries)
+            self._entries.append(entry)
+            self._up(entry.place)
+        elif when < known.when:
+            known.when = when
+            if not self._down(known.place, len(self._entries)):
+                self._up(known.place)
+
+    def pop(self) -> str:
+        """Take the first key out. Raises IndexError if there is none."""
+        last = len(self._entries) - 1
+        self._swap(0, last)
+        self._down(0, last)
+        entry = self._entries.pop()
+        del self._known[entry.key]
+        return entry.key
+
+    def _swap(self, a: int, b: int) -> None:
+        entries = self._entries
+        entries[a], entries[b] = entries[b], entries[a]
+        entries[a].place, entries[b].place = a, b
+
+    def _up(self, place: int) -> None:
+        entries = self._entries
+        while place > 0:
+            parent = (place - 1) // 2
+            if entries[place].when >= entries[parent].when:
+                return
+            self._swap(parent, place)
+            place = parent
+
+    def _down(self, place: int, size: int) -> bool:
+        """Returns whether the entry has moved."""
+        entries, start = self._entries, place
+        while (child := 2 * place + 1) < size:
+            right = child + 1
+            if right < size and entries[right].when < entries[child].when:
+                child = right
+            if entries[child].when >= entries[place].when:
+                break
+            self._swap(place, child)
+            place = child
+        return place > start

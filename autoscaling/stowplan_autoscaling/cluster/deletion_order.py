@@ -1,0 +1,103 @@
+"""Which pods a ReplicaSet or Job gives up first (pkg/controller/controller_utils.go of Kubernetes v1.37.2).
+
+Ages are compared as whole powers of two of nanoseconds; pods of one power go by UID, which is as good as chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cmp_to_key
+from typing import Final
+
+from .pods import TRUE, ClusterPod
+
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES: Final[Mapping[str, int]] = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def choose_victims(
+    pods: Sequence[ClusterPod], count: int, related: Iterable[ClusterPod], now: int
+) -> Sequence[ClusterPod]:
+    """The `count` pods to delete, of active ones.
+
+    `related`: the active pods of all ReplicaSets of the same owner, for the crowding on nodes.
+    """
+    if count >= len(pods):
+        return pods
+    crowd: dict[str, int] = {}
+    for pod in related:
+        node = pod.spec.node_name
+        crowd[node] = crowd.get(node, 0) + 1
+    heads = _heads(pods, crowd)
+    if _are_all_different(pods):
+        ages = [now - (pod.ready_since if pod.ready == TRUE else pod.created) for pod in pods]
+        keys = [(head, _magnitude(age), pod.metadata.uid) for head, age, pod in zip(heads, ages, pods, strict=True)]
+        return [pods[index] for index in sorted(range(len(pods)), key=keys.__getitem__)[:count]]
+
+    def compare(a: int, b: int) -> int:
+        if heads[a] != heads[b]:
+            return -1 if heads[a] < heads[b] else 1
+        return _tail(pods[a], pods[b], now)
+
+    return [pods[index] for index in sorted(range(len(pods)), key=cmp_to_key(compare))[:count]]
+
+
+_Head = tuple[bool, int, bool, int, int]
+
+
+def _heads(pods: Sequence[ClusterPod], crowd: Mapping[str, int]) -> list[_Head]:
+    """Without a node, early phase, not ready, cheap to delete, on a crowded node: the smaller, the sooner."""
+    return [
+        (
+            bool(pod.spec.node_name),
+            _PHASES.get(pod.status.phase, 0),
+            pod.ready == TRUE,
+            deletion_cost(pod) if pod.metadata.annotations else 0,
+            -crowd.get(pod.spec.node_name, 0),
+        )
+        for pod in pods
+    ]
+
+
+def _are_all_different(pods: Sequence[ClusterPod]) -> bool:
+    """Whether no two pods became ready, or were created, at one moment, and none was restarted: no tie to look into."""
+    ready = [pod.ready_since for pod in pods if pod.ready == TRUE]
+    others = [pod.created for pod in pods if pod.ready != TRUE]
+    if len(set(ready)) != len(ready) or len(set(others)) != len(others):
+        return False
+    return sum([pod.restarts for pod in pods]) == 0
+
+
+def deletion_cost(pod: ClusterPod) -> int:
+    """The pod's annotation; 0 where it is absent or not a 32-bit number."""
+    text = pod.metadata.annotations.get(DELETION_COST)
+    if text is None:
+        return 0
+    try:
+        cost = int(text)
+    except ValueError:
+        return 0
+    return cost if -(2**31) <= cost < 2**31 else 0
+
+
+def _tail(a: ClusterPod, b: ClusterPod, now: int) -> int:
+    """Ready for a shorter time, more restarts, younger."""
+    if a.is_ready and b.is_ready and a.ready_since != b.ready_since:
+        return _younger(a.ready_since, b.ready_since, a, b, now)
+    if a.restarts != b.restarts:
+        return -1 if a.restarts > b.restarts else 1
+    if a.created != b.created:
+        return _younger(a.created, b.created, a, b, now)
+    return 0
+
+
+def _younger(mine: int, other: int, a: ClusterPod, b: ClusterPod, now: int) -> int:
+    difference = _magnitude(now - mine) - _magnitude(now - other)
+    if difference:
+        return difference
+    return -1 if a.metadata.uid < b.metadata.uid else 1
+
+
+def _magnitude(age: int) -> int:
+    return int(math.log2(age)) if age > 0 else -1

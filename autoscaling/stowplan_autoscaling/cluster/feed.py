@@ -1,0 +1,91 @@
+"""The change feed: every write of the API server goes to every watcher, in order, after the watcher's latency.
+
+A delivery is one change for one watcher. Deliveries come in the order of (time due, resource version, watcher), one per
+call, so that the reaction to a change is complete, as far as it needs no time, before the next change is seen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from stowplan_autoscaling.kernel import Kernel
+
+
+class ChangeType(IntEnum):
+    """What happened to an object."""
+
+    ADDED = 0
+    MODIFIED = 1
+    DELETED = 2
+
+
+class Change(NamedTuple):
+    """One write. `old` is None for ADDED; for DELETED `new` is the last state of the object."""
+
+    due: int
+    version: int
+    type: ChangeType
+    kind: str
+    old: Any
+    new: Any
+
+
+class Watcher:
+    """One client with its watches: a set of kinds, and how long a change takes to reach it (nanoseconds)."""
+
+    __slots__ = ("handler", "kinds", "latency", "name", "waiting")
+
+    def __init__(self, name: str, kinds: frozenset[str], latency: int, handler: Callable[[Change], None]) -> None:
+        self.name = name
+        self.kinds = kinds
+        self.latency = latency
+        self.handler = handler
+        self.waiting: deque[Change] = deque()
+
+
+class ChangeFeed:
+    """All watchers of one API server."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._watchers: list[Watcher] = []
+        kernel.feed = self
+
+    def watch(self, name: str, kinds: frozenset[str], handler: Callable[[Change], None], latency: int = 0) -> Watcher:
+        """Register a watcher; it sees the writes that come after."""
+        watcher = Watcher(name, kinds, latency, handler)
+        self._watchers.append(watcher)
+        return watcher
+
+    def publish(self, version: int, change: ChangeType, kind: str, old: Any, new: Any) -> None:
+        """Pass a write on to whoever watches its kind."""
+        now = self._kernel.now
+        for watcher in self._watchers:
+            if kind in watcher.kinds:
+                watcher.waiting.append(Change(now + watcher.latency, version, change, kind, old, new))
+
+    def next_at(self) -> int | None:
+        """When the next delivery is due."""
+        due = None
+        for watcher in self._watchers:
+            if watcher.waiting and (due is None or watcher.waiting[0].due < due):
+                due = watcher.waiting[0].due
+        return due
+
+    def deliver(self, now: int) -> bool:
+        """Deliver the change that is due first, if it is due; returns whether it was."""
+        first: Watcher | None = None
+        due = version = 0
+        for watcher in self._watchers:
+            if watcher.waiting:
+                head = watcher.waiting[0]
+                if first is None or head.due < due or (head.due == due and head.version < version):
+                    first, due, version = watcher, head.due, head.version
+        if first is None or due > now:
+            return False
+        first.handler(first.waiting.popleft())
+        return True

@@ -1,0 +1,115 @@
+"""What the scenario's metrics server measures: the use of all running pods at one moment, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan_autoscaling.demand.points import Usage
+from stowplan_autoscaling.kernel import MICROSECOND, SECOND
+
+if TYPE_CHECKING:
+    from .cluster_world import PodLife
+
+Int64 = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+NEVER: Final = 2**62
+_EARLY: Final = 500 * MICROSECOND
+_FIRST_CAPACITY: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Samples of `pods`, in milli units; `time` in nanoseconds."""
+
+    time: int
+    pods: Sequence[PodLife]
+    cpu: Int64
+    memory: Int64
+
+
+class Meter:
+    """Pods in slots; what a measurement reads of them stands in columns."""
+
+    def __init__(self, usage: Mapping[str, tuple[Usage | None, ...]]) -> None:
+        """`usage`: CPU and memory by deployment."""
+        self._usage = usage
+        self._deployments: dict[str, int] = {}
+        self._lives: list[PodLife | None] = []
+        self._free: list[int] = []
+        self._deployment: Int64 = np.full(_FIRST_CAPACITY, -1, np.int64)
+        self._number: Int64 = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._running: Int64 = np.full(_FIRST_CAPACITY, NEVER, np.int64)
+        self._ready: Booleans = np.zeros(_FIRST_CAPACITY, np.bool_)
+
+    def add(self, life: PodLife) -> None:
+        """A pod was created."""
+        if self._free:
+            slot = self._free.pop()
+            self._lives[slot] = life
+        else:
+            slot = len(self._lives)
+            self._lives.append(life)
+            if slot >= len(self._deployment):
+                self._grow()
+        life.slot = slot
+        self._deployment[slot] = self._deployments.setdefault(life.deployment, len(self._deployments))
+        self._number[slot] = life.index
+        self._running[slot] = NEVER
+        self._ready[slot] = False
+
+    def _grow(self) -> None:
+        for name, empty in (("_deployment", -1), ("_number", 0), ("_running", NEVER), ("_ready", 0)):
+            column = getattr(self, name)
+            longer = np.full(2 * len(column), empty, column.dtype)
+            longer[: len(column)] = column
+            setattr(self, name, longer)
+
+    def note(self, life: PodLife) -> None:
+        """It runs, or its readiness has changed."""
+        slot = life.slot
+        if life.is_running and self._running[slot] == NEVER:
+            self._running[slot] = life.running
+        self._ready[slot] = life.ready
+
+    def lose(self, life: PodLife) -> None:
+        """Its node is gone: it still counts as ready, but nobody measures it."""
+        self._running[life.slot] = NEVER
+
+    def remove(self, life: PodLife) -> None:
+        """The pod is gone."""
+        slot = life.slot
+        self._deployment[slot] = -1
+        self._running[slot] = NEVER
+        self._ready[slot] = False
+        self._lives[slot] = None
+        self._free.append(slot)
+
+    def measure(self, now: int, warmup: int, t: float) -> Measurement:
+        """All pods that have run for `warmup` nanoseconds; `t` is the nominal time in seconds."""
+        slots = np.nonzero(now - self._running >= warmup)[0]
+        cpu, memory = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
+        pods = [life for slot in slots.tolist() if (life := self._lives[slot]) is not None]
+        deployment, ready = self._deployment[slots], self._ready[slots]
+        for name, number in self._deployments.items():
+            mine = np.nonzero(deployment == number)[0]
+            if not len(mine):
+                continue
+            count = int(np.count_nonzero(self._ready & (self._deployment == number)))
+            for column, usage in zip((cpu, memory), self._usage.get(name, (None, None)), strict=True):
+                if usage is not None:
+                    column[mine] = self._amounts(usage, pods, slots, mine, ready, count, t)
+        return Measurement((now + _EARLY) // SECOND * SECOND, pods, cpu, memory)
+
+    def _amounts(
+        self, usage: Usage, pods: list[PodLife], slots: Int64, mine: Int64, ready: Booleans, count: int, t: float
+    ) -> Int64:
+        if usage.is_uniform:
+            return usage.of_many(self._number[slots[mine]], ready[mine], count, t)
+        lives = [pods[index] for index in mine.tolist()]
+        return np.array([usage.of(life.log["name"], life.index, life.ready, count, t) for life in lives], np.int64)
