@@ -121,8 +121,9 @@ class Kernel:
                     action()
             elif feed is not None and feed.deliver(self.now):
                 # The reaction to a change, as far as it takes no time, belongs to the moment of the delivery.
-                while soon:
+                while soon and count <= self.most_per_instant:
                     soon.popleft()()
+                    count += 1
                 self.now += self.step
             elif agenda and agenda[0][0] <= self.now and agenda[0][0] < until:
                 if stop is not None and stop():

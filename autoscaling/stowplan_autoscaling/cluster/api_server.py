@@ -188,6 +188,8 @@ class ApiServer:
             self.remove(kind, key)
             return
         seconds = self.grace_of(old) if grace is None else grace
+        if seconds < 0:
+            seconds = 1
         if not old.spec.node_name or seconds == 0 or old.status.phase in {SUCCEEDED, FAILED}:
             if old.metadata.finalizers:
                 self._end_grace(key, old)
@@ -214,7 +216,7 @@ class ApiServer:
         if old is None:
             return False
         self.version += 1
-        self._feed.publish(self.version, ChangeType.DELETED, kind, old, old)
+        self._feed.publish(self.version, ChangeType.DELETED, kind, key, old, old)
         for observer in self.observers:
             observer(kind, old, None)
         return True
@@ -232,7 +234,7 @@ class ApiServer:
         if hasattr(new, "version"):
             new = replace(new, version=self.version)
         self.objects[kind][key] = new
-        self._feed.publish(self.version, change, kind, old, new)
+        self._feed.publish(self.version, change, kind, key, old, new)
         for observer in self.observers:
             observer(kind, old, new)
         return new
@@ -244,4 +246,4 @@ def _unchanged(pod: ClusterPod) -> ClusterPod:
 
 def _grace_of(pod: ClusterPod) -> int:
     seconds = pod.spec.termination_grace_period_seconds
-    return 30 if seconds is None else max(seconds, 0)
+    return 30 if seconds is None else seconds

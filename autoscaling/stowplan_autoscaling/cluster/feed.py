@@ -30,6 +30,7 @@ class Change(NamedTuple):
     version: int
     type: ChangeType
     kind: str
+    key: str
     old: Any
     new: Any
 
@@ -61,12 +62,15 @@ class ChangeFeed:
         self._watchers.append(watcher)
         return watcher
 
-    def publish(self, version: int, change: ChangeType, kind: str, old: Any, new: Any) -> None:
+    def publish(self, version: int, change: ChangeType, kind: str, key: str, old: Any, new: Any) -> None:
         """Pass a write on to whoever watches its kind."""
-        now = self._kernel.now
+        now, made = self._kernel.now, None
         for watcher in self._watchers:
             if kind in watcher.kinds:
-                watcher.waiting.append(Change(now + watcher.latency, version, change, kind, old, new))
+                due = now + watcher.latency
+                if made is None or made.due != due:
+                    made = Change(due, version, change, kind, key, old, new)
+                watcher.waiting.append(made)
 
     def next_at(self) -> int | None:
         """When the next delivery is due."""

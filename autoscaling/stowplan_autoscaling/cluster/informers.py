@@ -132,13 +132,11 @@ class Informers:
     # ---- taking changes ----------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
-        kind = change.kind
-        old, new = change.old, change.new
-        if change.type is ChangeType.DELETED:
+        _, version, what, kind, key, old, new = change
+        if what is ChangeType.DELETED:
             new = None
-        key = key_of(change.new.metadata)
         self._apply(kind, key, old, new)
-        self.seen[kind] = change.version
+        self.seen[kind] = version
         for handler in self._handlers[kind]:
             handler(old, new)
 

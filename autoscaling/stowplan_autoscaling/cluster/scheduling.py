@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -98,6 +98,14 @@ class SchedulerProcess:
         self._on_effect = on_effect
         self._on_decision = on_decision
         self._timer: Timer | None = None
+        self._doers: dict[type[Effect], Callable[[Any], Outcome | None]] = {
+            Bind: self._bind,
+            PreBind: self._prepare,
+            PatchPodStatus: self._patch,
+            DeleteVictim: self._delete,
+            SetTimer: self._set_timer,
+        }
+        """How effects are carried out; of the others nothing is to be done."""
         self._trying: QueuedPodInfo | None = None
 
     def start(self, feed: ChangeFeed, latency: int = 0) -> None:
@@ -161,25 +169,19 @@ class SchedulerProcess:
             effect = pending.popleft()
             if self._on_effect is not None:
                 self._on_effect(effect)
-            outcome = self._do(effect)
+            do = self._doers.get(type(effect))
+            outcome = None if do is None else do(effect)
             if outcome is not None:
                 pending.extend(self._scheduler.receive(EffectDone(effect.id, outcome), self._kernel.now))
 
-    def _do(self, effect: Effect) -> Outcome | None:
-        """Carry one effect out; returns the answer of those that have one."""
-        if isinstance(effect, Bind):
-            return self._bind(effect)
-        if isinstance(effect, PatchPodStatus):
-            self._patch(effect)
-        elif isinstance(effect, DeleteVictim):
-            return self._delete(effect)
-        elif isinstance(effect, SetTimer):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._kernel.at(effect.at, self._fired)
-        elif isinstance(effect, PreBind):
-            return DONE
-        return None
+    def _set_timer(self, effect: SetTimer) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._kernel.at(effect.at, self._fired)
+
+    def _prepare(self, effect: PreBind) -> Outcome:
+        """Volumes and claims are not modelled: there is nothing to prepare."""
+        return DONE
 
     def _bind(self, effect: Bind) -> Outcome:
         try:

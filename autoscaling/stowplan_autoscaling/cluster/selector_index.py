@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .pods import ClusterPod
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from stowplan_scheduler.selectors import LabelQuery
 
     from .informers import Informers
+
+_MOST_KNOWN: Final = 65_536
+"""Labels whose matches are remembered; pods of one template share theirs, those of a StatefulSet do not."""
 
 _Query = tuple[str, "LabelQuery"]
 
@@ -57,6 +60,8 @@ class SelectorIndex:
         labels, namespace = pod.metadata.labels, pod.metadata.namespace
         found = self._matches.get((namespace, id(labels)))
         if found is None:
+            if len(self._matches) >= _MOST_KNOWN:
+                self._matches.clear()
             groups = tuple(
                 held for (where, query), held in self._pods.items() if where == namespace and query.matches(labels)
             )

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_autoscaling.hpa.pod_columns import PodColumns, SampleColumns
-from stowplan_autoscaling.hpa.totals import Totals, totals_of
 
 from .pods import ClusterPod
 from .selector_index import SelectorIndex
@@ -34,10 +33,12 @@ class WorkloadColumns:
         self._index = index
         self.columns = PodColumns(resource)
         self.samples = SampleColumns(len(self.columns))
-        self._totals: dict[int, Totals | None] = {}
-        """By workload, as long as neither its pods nor the samples have changed."""
         self._numbers: dict[int, int] = {}
         """Number of a workload by identity of its pods' mapping in the index."""
+        self._layout = 0
+        """Grows whenever a pod gets a row or loses it."""
+        self._last: tuple[int, Sequence[str], Int64] = (-1, (), np.zeros(0, np.int64))
+        """Layout, keys and rows of the last publication."""
         self._mappings: list[dict[str, ClusterPod]] = []
         self._shared: set[int] = set()
         """Workloads with a pod that belongs to another one, too."""
@@ -54,25 +55,35 @@ class WorkloadColumns:
                 self._put(pod)
         return None if number in self._shared else number
 
-    def totals(self, number: int) -> Totals | None:
-        """The workload summed up; None where single pods matter."""
-        if number not in self._totals:
-            self._totals[number] = totals_of(self.columns, self.samples, number)
-        return self._totals[number]
-
     def _changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
         if new is not None:
+            if old is not None and new.metadata.labels is not old.metadata.labels:
+                self._relabelled(new)
             self._put(new)
-        elif old is not None and old.key in self.columns.rows:
-            self.forget_sample(old.key)
-            self.columns.remove(old.key)
+        elif old is not None:
+            self._remove(old.key)
+
+    def _relabelled(self, pod: ClusterPod) -> None:
+        """It may have left its workload, for another one or for none."""
+        row = self.columns.rows.get(pod.key)
+        if row is None:
+            return
+        if not any(id(group) in self._numbers for group in self._index.groups_of(pod)):
+            self._remove(pod.key)
+
+    def _remove(self, key: str) -> None:
+        if key in self.columns.rows:
+            self.forget_sample(key)
+            self.columns.remove(key)
+            self._layout += 1
 
     def _put(self, pod: ClusterPod) -> None:
         numbers = [self._numbers[id(group)] for group in self._index.groups_of(pod) if id(group) in self._numbers]
         if len(numbers) > 1:
             self._shared.update(numbers)
         if numbers:
-            self._totals.pop(numbers[0], None)
+            if pod.key not in self.columns.rows:
+                self._layout += 1
             row = self.columns.put(pod, numbers[0])
             if row >= len(self.samples.present):
                 self.samples.resize(len(self.columns))
@@ -81,9 +92,7 @@ class WorkloadColumns:
 
     def publish(self, keys: Sequence[str], timestamp: int, window: int, values: Int64) -> None:
         """Replace all samples: `values[i]` milli units of the pod `keys[i]`, all measured at one moment."""
-        find = self.columns.rows.get
-        rows = np.array([find(key, -1) for key in keys], np.int64)
-        self._totals.clear()
+        rows = self._rows_of(keys)
         known = rows >= 0
         rows = rows[known]
         samples = self.samples
@@ -93,9 +102,16 @@ class WorkloadColumns:
         samples.window[rows] = window
         samples.value[rows] = values[known]
 
+    def _rows_of(self, keys: Sequence[str]) -> Int64:
+        layout, last, rows = self._last
+        if layout != self._layout or (last is not keys and last != keys):
+            find = self.columns.rows.get
+            rows = np.array([find(key, -1) for key in keys], np.int64)
+            self._last = (self._layout, keys, rows)
+        return rows
+
     def forget_sample(self, key: str) -> None:
         """The pod is gone from the API, and its sample with it."""
         row = self.columns.rows.get(key)
         if row is not None and row < len(self.samples.present):
             self.samples.present[row] = False
-            self._totals.pop(int(self.columns.workload[row]), None)

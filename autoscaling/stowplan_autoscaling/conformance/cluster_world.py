@@ -124,6 +124,7 @@ class ClusterWorld:
         self._meter = Meter(self._usage)
         self._samples = self._meter.measure(EPOCH, 0, 0.0)
         self._window = nanoseconds(scenario["metrics"]["window"])
+        self._lost: set[str] = set()
         self._ordering = False
         self._supplied = 0
         self._syncs: list[dict[str, Any]] = []
@@ -231,6 +232,7 @@ class ClusterWorld:
             if old is None:
                 self.nodes[new.metadata.name] = NodeLife(supplied=bool(new.metadata.labels.get(SUPPLIED)))
                 self._note("nodeAdded", node=new.metadata.name)
+                self._find_again(new.metadata.name)
                 self._watch_empty(new.metadata.name)
             elif new is None:
                 del self.nodes[old.metadata.name]
@@ -243,9 +245,19 @@ class ClusterWorld:
 
     def _lose(self, node: str) -> None:
         """Nobody measures the pods of a node that is gone."""
+        self._lost.add(node)
         for life in self.lives.values():
             if life.node == node:
                 self._meter.lose(life)
+
+    def _find_again(self, node: str) -> None:
+        """A node of the name of one that is gone: pods that are still there are measured again."""
+        if node not in self._lost:
+            return
+        self._lost.discard(node)
+        for life in self.lives.values():
+            if life.node == node and life.is_running:
+                self._meter.start(life)
 
     def _observe_pod(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
         if old is None:
@@ -311,7 +323,7 @@ class ClusterWorld:
             return
         life.is_running, life.running = True, self.kernel.now
         life.log["running"] = self._now
-        self._meter.note(life)
+        self._meter.start(life)
         self._after(self._kubelet_of(life)["ready"], lambda: self._become_ready(name, life))
         pod: ClusterPod = self.server.get("Pod", f"default/{name}")
         began = self._unique(bound)
@@ -337,8 +349,7 @@ class ClusterWorld:
 
     def _publish(self, taken: Measurement) -> None:
         self._samples = taken
-        keys = [life.key for life in taken.pods]
-        self._columns.publish(keys, taken.time, self._window, taken.cpu)
+        self._columns.publish(taken.keys, taken.time, self._window, taken.cpu)
 
     def resource(
         self, resource: str, namespace: str, selector: LabelQuery, container: str | None, now: int

@@ -29,6 +29,7 @@ class Measurement:
 
     time: int
     pods: Sequence[PodLife]
+    keys: Sequence[str]
     cpu: Int64
     memory: Int64
 
@@ -42,6 +43,7 @@ class Meter:
         self._deployments: dict[str, int] = {}
         self._lives: list[PodLife | None] = []
         self._free: list[int] = []
+        self._last: tuple[Int64, list[PodLife], list[str]] = (np.zeros(0, np.int64), [], [])
         self._deployment: Int64 = np.full(_FIRST_CAPACITY, -1, np.int64)
         self._number: Int64 = np.zeros(_FIRST_CAPACITY, np.int64)
         self._running: Int64 = np.full(_FIRST_CAPACITY, NEVER, np.int64)
@@ -70,12 +72,13 @@ class Meter:
             longer[: len(column)] = column
             setattr(self, name, longer)
 
+    def start(self, life: PodLife) -> None:
+        """It runs, on a node that is there."""
+        self._running[life.slot] = life.running
+
     def note(self, life: PodLife) -> None:
-        """It runs, or its readiness has changed."""
-        slot = life.slot
-        if life.is_running and self._running[slot] == NEVER:
-            self._running[slot] = life.running
-        self._ready[slot] = life.ready
+        """Its readiness has changed."""
+        self._ready[life.slot] = life.ready
 
     def lose(self, life: PodLife) -> None:
         """Its node is gone: it still counts as ready, but nobody measures it."""
@@ -88,23 +91,33 @@ class Meter:
         self._running[slot] = NEVER
         self._ready[slot] = False
         self._lives[slot] = None
+        self._last = (np.zeros(0, np.int64), [], [])
         self._free.append(slot)
 
     def measure(self, now: int, warmup: int, t: float) -> Measurement:
         """All pods that have run for `warmup` nanoseconds; `t` is the nominal time in seconds."""
-        slots = np.nonzero(now - self._running >= warmup)[0]
+        slots = (now - self._running >= warmup).nonzero()[0]
         cpu, memory = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
-        pods = [life for slot in slots.tolist() if (life := self._lives[slot]) is not None]
+        pods, keys = self._pods_in(slots)
         deployment, ready = self._deployment[slots], self._ready[slots]
+        counts = np.bincount(self._deployment[self._ready], minlength=len(self._deployments)).tolist()
         for name, number in self._deployments.items():
-            mine = np.nonzero(deployment == number)[0]
+            mine = (deployment == number).nonzero()[0]
             if not len(mine):
                 continue
-            count = int(np.count_nonzero(self._ready & (self._deployment == number)))
             for column, usage in zip((cpu, memory), self._usage.get(name, (None, None)), strict=True):
                 if usage is not None:
-                    column[mine] = self._amounts(usage, pods, slots, mine, ready, count, t)
-        return Measurement((now + _EARLY) // SECOND * SECOND, pods, cpu, memory)
+                    column[mine] = self._amounts(usage, pods, slots, mine, ready, counts[number], t)
+        return Measurement((now + _EARLY) // SECOND * SECOND, pods, keys, cpu, memory)
+
+    def _pods_in(self, slots: Int64) -> tuple[list[PodLife], list[str]]:
+        """The pods of slots and their keys; the same lists as long as nothing has changed."""
+        known, pods, keys = self._last
+        if len(known) != len(slots) or not (known == slots).all():
+            pods = [life for slot in slots.tolist() if (life := self._lives[slot]) is not None]
+            keys = [life.key for life in pods]
+            self._last = (slots, pods, keys)
+        return pods, keys
 
     def _amounts(
         self, usage: Usage, pods: list[PodLife], slots: Int64, mine: Int64, ready: Booleans, count: int, t: float

@@ -66,10 +66,11 @@ class PodColumns:
 
     `keys` name them. `ready`: whether they get work. `speed`: of a core of their node, relative to the core in which
     costs are stated. `started`: when the container started, `ready_since`: since when it is ready, both in seconds
-    since the start of the run, NaN for not yet. A single value stands for all rows. Raises FieldError.
+    since the start of the run, NaN for not yet. `startup`: how long its start-up work takes, seconds, NaN for what the
+    model says. A single value stands for all rows. Raises FieldError.
     """
 
-    __slots__ = ("keys", "ready", "ready_since", "rows", "speed", "started")
+    __slots__ = ("keys", "ready", "ready_since", "rows", "speed", "started", "startup")
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class PodColumns:
         speed: ArrayLike = 1.0,
         started: ArrayLike = 0.0,
         ready_since: ArrayLike = 0.0,
+        startup: ArrayLike = math.nan,
     ) -> None:
         self.keys = tuple(keys)
         self.rows = {key: row for row, key in enumerate(self.keys)}
@@ -87,6 +89,7 @@ class PodColumns:
         shape = (len(self.keys),)
         self.started: Floats = np.broadcast_to(np.asarray(started, dtype=np.float64), shape)
         self.ready_since: Floats = np.broadcast_to(np.asarray(ready_since, dtype=np.float64), shape)
+        self.startup: Floats = np.broadcast_to(np.asarray(startup, dtype=np.float64), shape)
         self.ready: Booleans = np.broadcast_to(np.asarray(ready, dtype=np.bool_), shape) & ~np.isnan(self.started)
         self.speed: Floats = np.broadcast_to(np.asarray(speed, dtype=np.float64), shape)
         if self.keys:
@@ -115,9 +118,16 @@ def warm_factor(model: PodModel, pods: PodColumns, now: float) -> Floats:
     return 1 + (model.warmup_factor - 1) * left
 
 
+def startup_ends(model: PodModel, pods: PodColumns) -> Floats:
+    """When the start-up work of each container is done; NaN for one that has not begun."""
+    seconds = np.where(np.isnan(pods.startup), model.startup.seconds, pods.startup)
+    result: Floats = pods.started + seconds
+    return result
+
+
 def starting(model: PodModel, pods: PodColumns, now: float) -> Booleans:
     """Which containers are doing their start-up work."""
-    result: Booleans = (pods.started <= now) & (now < pods.started + model.startup.seconds)
+    result: Booleans = (pods.started <= now) & (now < startup_ends(model, pods))
     return result
 
 
@@ -130,7 +140,7 @@ def fixed_cpu(model: PodModel, pods: PodColumns, now: float) -> Floats:
 def fixed_cpu_seconds(model: PodModel, pods: PodColumns, cores: Floats, a: float, b: float) -> Floats:
     """Core seconds that each pod used from `a` to `b` for other things than work, with at most `cores` cores."""
     up = np.nan_to_num(pods.started, nan=math.inf)
-    begin, done = np.clip(up, a, b), np.clip(up + model.startup.seconds, a, b)
+    begin, done = np.clip(up, a, b), np.clip(np.nan_to_num(startup_ends(model, pods), nan=math.inf), a, b)
     idle = np.minimum(model.idle_cpu, cores)
     burst = np.minimum(max(model.startup.cpu, model.idle_cpu), cores)
     result: Floats = burst * (done - begin) + idle * (b - done)

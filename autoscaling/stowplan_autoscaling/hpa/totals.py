@@ -1,7 +1,7 @@
-"""A workload's pods and samples summed up, for the plain case: every running pod is ready for long and has a sample.
+"""The pods and samples of one workload summed up, and the proposal that follows from the sums.
 
-Then a sync needs no look at single pods. What `totals_of` sums up stays true until a pod or a sample changes: nothing
-in it depends on the time of the sync.
+One pass over a few columns takes the place of a look at each pod: for a sync of one autoscaler with many pods. `batch`
+does the same for many autoscalers at once.
 
 The rules are those of replica_calculator.py (pkg/controller/podautoscaler/replica_calculator.go of Kubernetes v1.37.2).
 """
@@ -14,22 +14,29 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from .plan import MetricPlan
-from .pod_columns import COUNTED, IS_READY, NEVER, WAITING, PodColumns, SampleColumns
-from .pod_groups import CPU
+from .pod_columns import COUNTED, IS_READY, IS_UNREADY, NEVER, NO_CONDITION, WAITING, Int64, PodColumns, SampleColumns
+from .pod_groups import CPU, ReadinessRules
 from .tolerance import Tolerances
 
-_SAFE: Final = 2**62 // 100
+_SAFE: Final = 2**62
 _INT32: Final = 2**31
 
 
 class Totals(NamedTuple):
-    """Pods that count by their sample, and pods that are Pending; amounts in milli units."""
+    """Pods of a workload by how they count; amounts in milli units."""
 
     counted: int
+    """With a sample that counts."""
     used: int
     requested: int
-    waiting: int
-    waiting_requested: int
+    unready: int
+    """Pending, or too young for their sample to count."""
+    unready_requested: int
+    missing: int
+    """Without a sample."""
+    missing_requested: int
+    missing_full: int
+    """What those are taken to use before a scale-down to a target of utilisation."""
     without_request: int
     """Pods, of whatever state, that do not say what they request."""
 
@@ -42,58 +49,99 @@ class Proposal(NamedTuple):
     average: int
 
 
-def totals_of(columns: PodColumns, samples: SampleColumns, workload: int) -> Totals | None:
-    """Of one workload; None where a pod needs a closer look: one without sample, or not ready, or ready too short."""
+def totals_of(
+    columns: PodColumns, samples: SampleColumns, workload: int, plan: MetricPlan, rules: ReadinessRules, now: int
+) -> Totals | None:
+    """Of one workload at one moment; None where a sum might not fit an int64."""
     order, bounds = columns.by_workload()
     if workload + 1 >= len(bounds):
         return None
-    order = order[bounds[workload] : bounds[workload + 1]]
-    state, present = columns.state[order], samples.present[order]
-    values, requests = samples.value[order], columns.request[order]
-    running = state == COUNTED
-    counted, waiting = running & present, state == WAITING
-    odd = running & ~present
-    if columns.resource == CPU:
-        since = columns.ready_since[order]
-        is_odd = (columns.ready[order] != IS_READY) | (columns.started[order] == NEVER)
-        is_odd |= samples.timestamp[order] < since + samples.window[order]
-        odd |= counted & is_odd
-    if odd.any():
+    rows = order[bounds[workload] : bounds[workload + 1]]
+    state, present = columns.state[rows], samples.present[rows]
+    values, requests = samples.value[rows], columns.request[rows]
+    percent = max(plan.utilization or 0, 100)
+    if _may_overflow(values, requests, max(percent, len(rows))):
         return None
+    running = state == COUNTED
+    counted, missing, unready = running & present, running & ~present, state == WAITING
+    if columns.resource == CPU:
+        excluded = counted & _is_excluded(columns, samples, rows, rules, now)
+        unready |= excluded
+        counted &= ~excluded
+    without = requests[missing]
     return Totals(
         counted=int(np.count_nonzero(counted)),
         used=int(values[counted].sum()),
         requested=int(requests[counted].sum()),
-        waiting=int(np.count_nonzero(waiting)),
-        waiting_requested=int(requests[waiting].sum()),
+        unready=int(np.count_nonzero(unready)),
+        unready_requested=int(requests[unready].sum()),
+        missing=len(without),
+        missing_requested=int(without.sum()),
+        missing_full=int((without * percent // 100).sum()),
         without_request=int(np.count_nonzero(requests < 0)),
     )
+
+
+def _may_overflow(values: Int64, requests: Int64, factor: int) -> bool:
+    if not len(values):
+        return False
+    largest = max(int(values.max()), -int(values.min()), int(requests.max()), 1)
+    return largest * factor >= _SAFE
+
+
+def _is_excluded(
+    columns: PodColumns, samples: SampleColumns, rows: Int64, rules: ReadinessRules, now: int
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whose samples of CPU do not count yet; see `pod_groups`."""
+    ready, started, since = columns.ready[rows], columns.started[rows], columns.ready_since[rows]
+    too_early = samples.timestamp[rows] < since + samples.window[rows]
+    plain = (ready == IS_READY) & ~too_early & (started != NEVER)
+    if plain.all():
+        return ~plain
+    is_unready = ready == IS_UNREADY
+    young = started + rules.cpu_initialization_period > now
+    never_ready = is_unready & (started + rules.initial_readiness_delay > since)
+    excluded = np.where(young, is_unready | too_early, never_ready)
+    return excluded | (ready == NO_CONDITION) | (started == NEVER)
 
 
 def propose(totals: Totals, plan: MetricPlan, current: int, tolerances: Tolerances) -> Proposal | None:
     """The proposal of a metric of a resource of whole pods; None where the ordinary way has more to say."""
     count, used = totals.counted, totals.used
-    if count == 0 or not 0 <= used < _SAFE:
+    of_average = plan.average is not None
+    if count == 0 or not 0 <= used < _SAFE // 100:
         return None
-    if plan.average is None:
-        target = plan.utilization or 1
-        if totals.without_request or totals.requested <= 0:
-            return None
-        utilization = usage = used * 100 // totals.requested
-    else:
-        target, utilization = plan.average, 0
-        usage = used // count
-    ratio = usage / target
-    if ratio > 1.0 and totals.waiting:
-        # Pods that do not run yet are taken to use nothing.
-        entries = count + totals.waiting
-        whole = totals.requested + totals.waiting_requested
-        assumed = (used * 100 // whole if plan.average is None else used // entries) / target
-        wanted = math.ceil(assumed * entries)
-        keep = tolerances.is_within(assumed) or assumed < 1.0 or wanted < current
-        replicas = current if keep else wanted
+    if not of_average and (totals.without_request or totals.requested <= 0):
+        return None
+    target = plan.average if plan.average is not None else plan.utilization or 1
+    utilization = 0 if of_average else used * 100 // totals.requested
+    ratio = (used // count if of_average else utilization) / target
+    if totals.missing or (totals.unready and ratio > 1.0):
+        replicas = _dampened(totals, target, ratio, current, tolerances, of_average=of_average)
     else:
         replicas = current if tolerances.is_within(ratio) else math.ceil(ratio * count)
-    if replicas >= _INT32 or utilization >= _INT32:
+    if replicas is None or replicas >= _INT32 or utilization >= _INT32:
         return None
     return Proposal(replicas, utilization, used // count)
+
+
+def _dampened(
+    totals: Totals, target: int, ratio: float, current: int, tolerances: Tolerances, *, of_average: bool
+) -> int | None:
+    """The proposal under assumptions about pods of which nothing is known."""
+    used, requested, entries = totals.used, totals.requested, totals.counted
+    if ratio != 1.0:
+        entries += totals.missing
+        requested += totals.missing_requested
+    if ratio < 1.0:
+        used += totals.missing * target if of_average else totals.missing_full
+    if ratio > 1.0:
+        entries += totals.unready
+        requested += totals.unready_requested
+    if used >= _SAFE // 100:
+        return None
+    assumed = (used // entries if of_average else used * 100 // requested) / target
+    wanted = math.ceil(assumed * entries)
+    turned = (ratio < 1.0 < assumed) or (assumed < 1.0 < ratio)
+    against = (assumed < 1.0 and wanted > current) or (assumed > 1.0 and wanted < current)
+    return current if turned or against or tolerances.is_within(assumed) else wanted

@@ -23,7 +23,7 @@ from stowplan_autoscaling.hpa.metric_proposal import resource_status
 from stowplan_autoscaling.hpa.metrics import MetricsClient
 from stowplan_autoscaling.hpa.objects import Scale, ScaleError
 from stowplan_autoscaling.hpa.selector_text import parse_selector, selector_text
-from stowplan_autoscaling.hpa.totals import Totals, propose
+from stowplan_autoscaling.hpa.totals import propose, totals_of
 from stowplan_autoscaling.kernel import MILLISECOND
 
 if TYPE_CHECKING:
@@ -136,12 +136,10 @@ class HorizontalPodAutoscalers:
         users = self._users.setdefault(number, set())
         users.add(hpa.key)
         if len(users) == 1 and batch.is_common(hpa):
-            totals = columns.totals(number)
-            if totals is not None:
-                return self._by_totals(hpa, scale, totals)
+            return self._by_totals(hpa, scale, columns, number)
         return batch.begin((Due(hpa, scale, number),), columns.samples, self._pods, self._metrics, now)[0]
 
-    def _by_totals(self, hpa: HorizontalPodAutoscaler, scale: Scale, totals: Totals) -> Sync:
+    def _by_totals(self, hpa: HorizontalPodAutoscaler, scale: Scale, columns: WorkloadColumns, number: int) -> Sync:
         controller, now = self.controller, self._kernel.now
         sync = controller.start(hpa)
         if not controller.needs_metrics(sync, scale, now):
@@ -150,7 +148,8 @@ class HorizontalPodAutoscalers:
         # No pod of the workload belongs to another one, and no other autoscaler has this workload: no rivals.
         controller.selectors.update(hpa.metadata.namespace, hpa.metadata.name, selector)
         plan = sync.plan.metrics[0]
-        found = propose(totals, plan, sync.current, sync.plan.tolerances)
+        totals = totals_of(columns.columns, columns.samples, number, plan, controller.calculator.rules, now)
+        found = None if totals is None else propose(totals, plan, sync.current, sync.plan.tolerances)
         if found is None:
             controller.compute(sync, scale, selector, self._pods, self._metrics, now)
         else:

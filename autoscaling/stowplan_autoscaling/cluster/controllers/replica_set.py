@@ -46,6 +46,8 @@ class ReplicaSetController:
         self._client = client
         self._expectations = Expectations()
         self._written = WriteRecord(informers)
+        self._keys: dict[str, str] = {}
+        """Keys of the ReplicaSets that are there, by uid."""
         self._settled: dict[str, tuple[int, int]] = {}
         """Versions of the object and of its pods at which a sync found nothing to do, by key."""
         self.queue = WorkQueue(kernel, self.sync, workers=workers)
@@ -59,8 +61,11 @@ class ReplicaSetController:
         if changed is None:
             return
         key = key_of(changed.metadata)
-        if new is None or (old is not None and old.metadata.uid != new.metadata.uid):
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
             self._forget(key)
+            self._keys.pop(old.metadata.uid, None)
+        if new is not None:
+            self._keys[new.metadata.uid] = key
         self.queue.add(key)
 
     def _forget(self, key: str) -> None:
@@ -72,7 +77,7 @@ class ReplicaSetController:
         pod = new or old
         if pod is None:
             return
-        key = self._owner_key(pod)
+        key = self._keys.get(pod.owner_uid)
         if key is None:
             return
         if new is None or new.deleted is not None:
@@ -84,15 +89,6 @@ class ReplicaSetController:
             owner: ReplicaSet | None = self._informers.get(KIND, key)
             if owner is not None and owner.spec.min_ready_seconds > 0:
                 self.queue.add_after(key, owner.spec.min_ready_seconds * SECOND)
-
-    def _owner_key(self, pod: ClusterPod) -> str | None:
-        """The key of the ReplicaSet that owns the pod, if it is one that is there."""
-        owner = controller_of(pod.metadata)
-        if owner is None or owner.kind != KIND:
-            return None
-        key = f"{pod.metadata.namespace}/{owner.name}"
-        found = self._informers.get(KIND, key)
-        return key if found is not None and found.metadata.uid == owner.uid else None
 
     # ---- one sync ----------------------------------------------------------------------------
 
@@ -214,8 +210,8 @@ class ReplicaSetController:
             stored = self._write_status(
                 replica_set, replace(status, observed_generation=replica_set.metadata.generation)
             )
-        if wait == 0 and active == replica_set.spec.replicas:
-            # A sync of what is stored now would find nothing to do.
+        if wait == 0 and active == replica_set.spec.replicas and stored.spec is replica_set.spec:
+            # A sync of what is stored now would find nothing to do; after a conflict its spec may be another one.
             self._settled[key] = (stored.version, pods.version)
         self._written.wrote(key, KIND, stored.version)
         if failure is None and wait > 0 and ready != available:

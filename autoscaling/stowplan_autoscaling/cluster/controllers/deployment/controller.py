@@ -98,7 +98,7 @@ class DeploymentController:
         if self._client.server.find(KIND, key) is not deployment:
             return False
         until, now = known[0].until, self._kernel.now
-        if until is not None and until < now:
+        if until is not None and until < now and known[0].fails_then:
             return False
         look_again(self.queue, key, until, now)
         return True

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.errors import AlreadyExistsError, ApiError
+from stowplan_autoscaling.cluster.expectations import StaleReadError
 from stowplan_autoscaling.cluster.objects.apps import (
     Condition,
     Deployment,
     DeploymentSpec,
+    DeploymentStatus,
     ReplicaSet,
     ReplicaSetSpec,
     condition_of,
@@ -30,10 +32,21 @@ if TYPE_CHECKING:
 
 
 class Settled(NamedTuple):
-    """Nothing is to be done for a Deployment of this version, but to look again before `until` (None: for ever)."""
+    """Nothing is to be done for a Deployment of this version, but to look again before `until` (None: for ever).
+
+    `fails_then`: the rollout fails at `until`. One that was complete before is looked at again and again instead, as
+    long as a pod is missing: upstream never lets it fail.
+    """
 
     version: int
     until: int | None
+    fails_then: bool
+
+
+def _settled(deployment: Deployment, made: DeploymentStatus) -> Settled:
+    progress = condition_of(deployment.status.conditions, status.PROGRESSING)
+    fails = progress is None or progress.reason != status.NEW_AVAILABLE
+    return Settled(deployment.version, status.watch_until(deployment, made), fails)
 
 
 class Steady(NamedTuple):
@@ -300,9 +313,9 @@ class DeploymentSync:
         allowed = replicas + arithmetic.max_surge(self._d) if replicas > 0 else 0
         to_add = allowed - arithmetic.total(busy)
         if to_add:
-            newer_first = -1 if to_add > 0 else 1
             # By size; of equal ones the newer grow first and the older shrink first.
-            busy = sorted(busy, key=lambda each: (-each.spec.replicas, newer_first * each.created, each.metadata.name))
+            busy = sorted(busy, key=lambda each: (each.created, each.metadata.name), reverse=to_add > 0)
+            busy.sort(key=lambda each: -each.spec.replicas)
         sizes, added = [], 0
         for each in busy:
             part = arithmetic.share(each, self._d, to_add, added)
@@ -380,6 +393,8 @@ class DeploymentSync:
             missing = each.spec.replicas - each.status.available_replicas
             if each.spec.replicas == 0 or missing == 0:
                 continue
+            if missing < 0:
+                raise StaleReadError(f"{each.metadata.name} has {-missing} available pods more than it is to have")
             count = min(most - removed, missing)
             old[index] = yield from self._resize(each, each.spec.replicas - count)
             removed += count
@@ -455,15 +470,14 @@ class DeploymentSync:
         made = status.with_progress(self._d, made, new, now)
         made = status.with_failures(made, everyone, new)
         if made == self._d.status:
-            until = status.watch_until(self._d, made)
-            look_again(self._queue, self._key, until, now)
-            self.settled = Settled(self._d.version, until)
+            self.settled = _settled(self._d, made)
+            look_again(self._queue, self._key, self.settled.until, now)
             return
         self._d = replace(self._d, status=made)
         stored = yield from self._write_status()
         # A sync of what is stored now would write the same, unless old ReplicaSets are to be cleaned up.
         if not status.is_complete(self._d, made) or not self._is_to_clean_up(len(everyone)):
-            self.settled = Settled(stored.version, status.watch_until(stored, made))
+            self.settled = _settled(stored, made)
 
     def _is_to_clean_up(self, count: int) -> bool:
         limit = self._d.spec.revision_history_limit
