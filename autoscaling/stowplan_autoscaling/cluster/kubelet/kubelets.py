@@ -93,6 +93,8 @@ class Kubelets:
         self._application = application
         self._config_of = config_of
         self._record = record
+        self.gives_address: Callable[[str], bool] = lambda _: True
+        """Whether the network has an address for a pod's sandbox, by key; it takes it if so."""
         self.ended: list[PodTimeline] = []
         self._on_end = on_end or self.ended.append
         self.timelines: dict[str, PodTimeline] = {}

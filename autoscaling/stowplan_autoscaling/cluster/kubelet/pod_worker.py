@@ -157,10 +157,24 @@ class PodWorker:
     def _sandbox_is_there(self) -> None:
         if self.is_frozen:
             return
+        if not self.env.gives_address(self.key):
+            self._wait_for_address()
+            return
         if self.timeline.started is None:
             self.timeline.sandbox = self.env.kernel.now
         # A deletion that came meanwhile waits: sandbox and containers are made in one go.
         self.act()
+
+    def _wait_for_address(self) -> None:
+        """The network plug-in fails, and so does the pass: it is tried again after the usual wait."""
+        if self._grace is not None:
+            self._busy = False
+            self.sync()
+            return
+        message = "Failed to create pod sandbox: failed to setup network for sandbox: no IP addresses available"
+        self.env.event(self.key, "FailedCreatePodSandBox", message)
+        wait = ERROR_WAIT + round(ERROR_WAIT * JITTER * self.next_uniform("retry"))
+        self.env.kernel.later(self.node.next_sync_tick(self.env.kernel.now + wait), self._sandbox_is_there)
 
     # ---- one pass ----------------------------------------------------------------------------
 

@@ -177,6 +177,10 @@ func (w *world) admit(_ schema.GroupVersionResource, obj runtime.Object) {
 		report(n, true)
 	}
 	p, ok := obj.(*v1.Pod)
+	// Like the real server. Pods of replica sets keep the empty phase that the recorded cluster answers have.
+	if ok && p.Status.Phase == "" && len(p.OwnerReferences) > 0 && p.OwnerReferences[0].Kind != "ReplicaSet" {
+		p.Status.Phase = v1.PodPending
+	}
 	if ok && w.evicts() {
 		w.tolerate(p)
 	}
