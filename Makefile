@@ -17,6 +17,8 @@ DEMO ?= simulate examples/demo --config examples/profiles/default.yaml --config 
 PYTEST_ARGS ?=
 # Further arguments of the benchmark, conformance and differential drivers.
 ARGS ?=
+# Further arguments of the benchmark of the virtual cluster, such as CLUSTER_ARGS="--nodes 200 --no-memory".
+CLUSTER_ARGS ?=
 
 SHIPPED := scheduler autoscaling operator
 
@@ -94,9 +96,10 @@ differential: venv ## compare with the real kube-scheduler and controllers on fr
 	@$(BIN)/python tests/conformance/differential.py $(ARGS)
 
 .PHONY: bench
-bench: venv ## the table of speeds, beside the real kube-scheduler where Go is present
-	@tests/conformance/build.sh bench >/dev/null || [ $$? -eq 3 ]
+bench: venv ## the tables of speeds, beside the real kube-scheduler and controllers where Go is present
+	@tests/conformance/build.sh bench controllers >/dev/null || [ $$? -eq 3 ]
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+	@$(BIN)/python tests/benchmarks/cluster_rate.py $(CLUSTER_ARGS)
 
 .PHONY: clean
 clean: ## remove the environment, caches and results

@@ -59,7 +59,8 @@ class Line:
             return mine
         ratio = self.theirs / self.ours
         verdict = "reached" if ratio >= self.target else "missed"
-        return f"{mine}, real controllers {self.hours / self.theirs:8.3f}: {ratio:5.1f}x (target {self.target:g}x {verdict})"
+        other = f"real controllers {self.hours / self.theirs:8.3f}"
+        return f"{mine}, {other}: {ratio:5.1f}x (target {self.target:g}x {verdict})"
 
 
 def scenario(size: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ An autoscaler whose only metric is a resource of whole pods is then computed in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,10 +35,8 @@ class WorkloadColumns:
         self.samples = SampleColumns(len(self.columns))
         self._numbers: dict[int, int] = {}
         """Number of a workload by identity of its pods' mapping in the index."""
-        self._layout = 0
-        """Grows whenever a pod gets a row or loses it."""
-        self._last: tuple[int, Sequence[str], Int64] = (-1, (), np.zeros(0, np.int64))
-        """Layout, keys and rows of the last publication."""
+        self.on_row: Callable[[str, int], None] | None = None
+        """Told the key of a pod and its row, -1 when it has none any more: for who publishes by rows."""
         self._mappings: list[dict[str, ClusterPod]] = []
         self._shared: set[int] = set()
         """Workloads with a pod that belongs to another one, too."""
@@ -75,16 +73,18 @@ class WorkloadColumns:
         if key in self.columns.rows:
             self.forget_sample(key)
             self.columns.remove(key)
-            self._layout += 1
+            if self.on_row is not None:
+                self.on_row(key, -1)
 
     def _put(self, pod: ClusterPod) -> None:
         numbers = [self._numbers[id(group)] for group in self._index.groups_of(pod) if id(group) in self._numbers]
         if len(numbers) > 1:
             self._shared.update(numbers)
         if numbers:
-            if pod.key not in self.columns.rows:
-                self._layout += 1
+            is_new = pod.key not in self.columns.rows
             row = self.columns.put(pod, numbers[0])
+            if is_new and self.on_row is not None:
+                self.on_row(pod.key, row)
             if row >= len(self.samples.present):
                 self.samples.resize(len(self.columns))
 
@@ -92,7 +92,11 @@ class WorkloadColumns:
 
     def publish(self, keys: Sequence[str], timestamp: int, window: int, values: Int64) -> None:
         """Replace all samples: `values[i]` milli units of the pod `keys[i]`, all measured at one moment."""
-        rows = self._rows_of(keys)
+        find = self.columns.rows.get
+        self.publish_rows(np.array([find(key, -1) for key in keys], np.int64), timestamp, window, values)
+
+    def publish_rows(self, rows: Int64, timestamp: int, window: int, values: Int64) -> None:
+        """The same by rows; -1 stands for a pod that has none."""
         known = rows >= 0
         rows = rows[known]
         samples = self.samples
@@ -101,14 +105,6 @@ class WorkloadColumns:
         samples.timestamp[rows] = timestamp
         samples.window[rows] = window
         samples.value[rows] = values[known]
-
-    def _rows_of(self, keys: Sequence[str]) -> Int64:
-        layout, last, rows = self._last
-        if layout != self._layout or (last is not keys and last != keys):
-            find = self.columns.rows.get
-            rows = np.array([find(key, -1) for key in keys], np.int64)
-            self._last = (self._layout, keys, rows)
-        return rows
 
     def forget_sample(self, key: str) -> None:
         """The pod is gone from the API, and its sample with it."""

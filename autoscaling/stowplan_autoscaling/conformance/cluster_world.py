@@ -149,6 +149,7 @@ class ClusterWorld:
         collector = PodGarbageCollector(kernel, informers, client, quarantine=QUARANTINE - MILLISECOND)
         index = SelectorIndex(informers)
         self._columns = WorkloadColumns(informers, index)
+        self._columns.on_row = self._note_row
         HorizontalPodAutoscalers(
             kernel, informers, client, index.pods, self, workers=1, observe=self._synced, columns=self._columns
         )
@@ -349,7 +350,12 @@ class ClusterWorld:
 
     def _publish(self, taken: Measurement) -> None:
         self._samples = taken
-        self._columns.publish(taken.keys, taken.time, self._window, taken.cpu)
+        self._columns.publish_rows(self._meter.rows_of(taken.pods), taken.time, self._window, taken.cpu)
+
+    def _note_row(self, key: str, row: int) -> None:
+        life = self.lives.get(key.rpartition("/")[2])
+        if life is not None:
+            self._meter.note_row(life, row)
 
     def resource(
         self, resource: str, namespace: str, selector: LabelQuery, container: str | None, now: int

@@ -29,7 +29,6 @@ class Measurement:
 
     time: int
     pods: Sequence[PodLife]
-    keys: Sequence[str]
     cpu: Int64
     memory: Int64
 
@@ -43,9 +42,10 @@ class Meter:
         self._deployments: dict[str, int] = {}
         self._lives: list[PodLife | None] = []
         self._free: list[int] = []
-        self._last: tuple[Int64, list[PodLife], list[str]] = (np.zeros(0, np.int64), [], [])
+        self._last: tuple[Int64, list[PodLife]] = (np.zeros(0, np.int64), [])
         self._deployment: Int64 = np.full(_FIRST_CAPACITY, -1, np.int64)
         self._number: Int64 = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._row: Int64 = np.full(_FIRST_CAPACITY, -1, np.int64)
         self._running: Int64 = np.full(_FIRST_CAPACITY, NEVER, np.int64)
         self._ready: Booleans = np.zeros(_FIRST_CAPACITY, np.bool_)
 
@@ -62,11 +62,12 @@ class Meter:
         life.slot = slot
         self._deployment[slot] = self._deployments.setdefault(life.deployment, len(self._deployments))
         self._number[slot] = life.index
+        self._row[slot] = -1
         self._running[slot] = NEVER
         self._ready[slot] = False
 
     def _grow(self) -> None:
-        for name, empty in (("_deployment", -1), ("_number", 0), ("_running", NEVER), ("_ready", 0)):
+        for name, empty in (("_deployment", -1), ("_number", 0), ("_row", -1), ("_running", NEVER), ("_ready", 0)):
             column = getattr(self, name)
             longer = np.full(2 * len(column), empty, column.dtype)
             longer[: len(column)] = column
@@ -91,14 +92,15 @@ class Meter:
         self._running[slot] = NEVER
         self._ready[slot] = False
         self._lives[slot] = None
-        self._last = (np.zeros(0, np.int64), [], [])
+        self._last = (np.zeros(0, np.int64), [])
+        life.slot = -1
         self._free.append(slot)
 
     def measure(self, now: int, warmup: int, t: float) -> Measurement:
         """All pods that have run for `warmup` nanoseconds; `t` is the nominal time in seconds."""
         slots = (now - self._running >= warmup).nonzero()[0]
         cpu, memory = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
-        pods, keys = self._pods_in(slots)
+        pods = self._pods_in(slots)
         deployment, ready = self._deployment[slots], self._ready[slots]
         counts = np.bincount(self._deployment[self._ready], minlength=len(self._deployments)).tolist()
         for name, number in self._deployments.items():
@@ -108,16 +110,26 @@ class Meter:
             for column, usage in zip((cpu, memory), self._usage.get(name, (None, None)), strict=True):
                 if usage is not None:
                     column[mine] = self._amounts(usage, pods, slots, mine, ready, counts[number], t)
-        return Measurement((now + _EARLY) // SECOND * SECOND, pods, keys, cpu, memory)
+        return Measurement((now + _EARLY) // SECOND * SECOND, pods, cpu, memory)
 
-    def _pods_in(self, slots: Int64) -> tuple[list[PodLife], list[str]]:
-        """The pods of slots and their keys; the same lists as long as nothing has changed."""
-        known, pods, keys = self._last
+    def _pods_in(self, slots: Int64) -> list[PodLife]:
+        """The pods of slots; the same list as long as nothing has changed."""
+        known, pods = self._last
         if len(known) != len(slots) or not (known == slots).all():
             pods = [life for slot in slots.tolist() if (life := self._lives[slot]) is not None]
-            keys = [life.key for life in pods]
-            self._last = (slots, pods, keys)
-        return pods, keys
+            self._last = (slots, pods)
+        return pods
+
+    def note_row(self, life: PodLife, row: int) -> None:
+        """The pod has this row among the autoscalers' samples; -1: none."""
+        if life.slot >= 0:
+            self._row[life.slot] = row
+
+    def rows_of(self, pods: Sequence[PodLife]) -> Int64:
+        """The rows of pods of a measurement that are still there; -1 for the others."""
+        slots = np.array([life.slot for life in pods], np.int64)
+        rows: Int64 = np.where(slots >= 0, self._row[slots], -1)
+        return rows
 
     def _amounts(
         self, usage: Usage, pods: list[PodLife], slots: Int64, mine: Int64, ready: Booleans, count: int, t: float

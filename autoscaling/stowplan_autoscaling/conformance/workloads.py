@@ -1,7 +1,8 @@
 """Mode `workloads`: scenarios of mode `cluster` that also have Jobs, CronJobs, StatefulSets and DaemonSets.
 
 `WorkloadWorld` adds to `ClusterWorld` what tests/conformance/controllers/internal/clustersim/workloads.go adds to its
-stubs: pods that end, finalizers, a garbage collector, the user's steps on these objects, and their lines in the result.
+stubs: pods that end, finalizers, a garbage collector, and the user's steps on these objects. What it adds for nodes that
+fail is in `node_stubs`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,7 @@ from stowplan_autoscaling.cluster.errors import NotFoundError
 from stowplan_autoscaling.cluster.informers import Informers
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
 from stowplan_autoscaling.cluster.objects.batch import (
-    COMPLETE,
     COMPLETION_INDEX,
-    FAILED,
-    SUSPENDED,
     CronJob,
     Job,
     complete_job,
@@ -43,10 +41,13 @@ from stowplan_scheduler.config import (
     load_configuration,
 )
 from stowplan_scheduler.defaulting import default_pod_spec
-from stowplan_scheduler.objects import Taint, controller_of
+from stowplan_scheduler.objects import controller_of
 
-from .cluster import KINDS, decode, decode_hpa, without_nulls
-from .cluster_world import EPOCH, KCM_KINDS, ClusterWorld, PodLife
+from .cluster import KINDS, decode, decode_hpa
+from .cluster_world import KCM_KINDS, ClusterWorld, PodLife
+from .node_stubs import NodeStubs
+from .workload_lines import cron_job_numbers, daemon_set_numbers, job_end, job_numbers, stateful_set_numbers
+from .workload_steps import changed_node, changed_spec
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.api_server import ApiServer
@@ -98,14 +99,18 @@ def _decode(kind: type, raw: Any, *, namespaced: bool) -> Any:
 class _Informers(Informers):
     """Informers that have controllers added when those of the other world are there."""
 
-    def __init__(self, kinds: Iterable[str], add_controllers: Callable[[], None]) -> None:
+    def __init__(
+        self, kinds: Iterable[str], add_controllers: Callable[[], None], start_controllers: Callable[[], None]
+    ) -> None:
         super().__init__(kinds)
         self._add_controllers = add_controllers
+        self._start_controllers = start_controllers
 
     def start(self, server: ApiServer, feed: ChangeFeed) -> None:
         """Add the controllers, then begin."""
         self._add_controllers()
         super().start(server, feed)
+        self._start_controllers()
 
 
 class WorkloadWorld(ClusterWorld):
@@ -122,8 +127,11 @@ class WorkloadWorld(ClusterWorld):
         self._raw_workloads: Mapping[str, Any] = scenario.get("workloads") or {}
         self._used = _used_kinds(scenario)
         super().__init__(scenario, config)
+        self._node_stubs = NodeStubs(scenario, self.kernel, self.server, self.lives, self._meter, self._note)
         self.informers = _Informers(
-            (*KCM_KINDS, *(kind for kind in _RANKS if kind in self._used)), self._add_controllers
+            (*KCM_KINDS, *(kind for kind in _RANKS if kind in self._used)),
+            self._add_controllers,
+            self._node_stubs.start,
         )
         self.server._uid = self._uid_of  # noqa: SLF001
 
@@ -141,6 +149,7 @@ class WorkloadWorld(ClusterWorld):
     def _add_controllers(self) -> None:
         kernel, informers = self.kernel, self.informers
         client = Client(kernel, self.server)
+        self._node_stubs.add_lifecycle(informers, client)
         # Theirs have more workers than there are objects, whose writes take turns by name.
         queues: list[WorkQueue] = []
         if "Job" in self._used:
@@ -155,6 +164,7 @@ class WorkloadWorld(ClusterWorld):
             queues.append(DaemonSetController(kernel, informers, client, workers=1).queue)
         for queue in queues:
             queue.by_name = True
+        self._node_stubs.add_eviction(informers, client)
 
     # ---- API server --------------------------------------------------------------------------
 
@@ -162,11 +172,17 @@ class WorkloadWorld(ClusterWorld):
         obj = super()._admit(kind, obj)
         if kind in self._used and kind != "ControllerRevision":
             obj = replace(obj, created=self.kernel.now // SECOND * SECOND)
+        elif kind == "Node":
+            obj = self._node_stubs.admit_node(obj)
+        elif kind == "Pod":
+            obj = self._node_stubs.admit_pod(obj)
         return complete_job(obj) if kind == "Job" else obj
 
     def _observe(self, kind: str, old: Any, new: Any) -> None:
         super()._observe(kind, old, new)
-        if kind == "Job":
+        if kind == "Node":
+            self._node_stubs.node_changed(old, new)
+        elif kind == "Job":
             self._observe_job(old, new)
         if new is None and kind in self._used:
             self._after(0, lambda: self._collect(kind, old.metadata.uid))
@@ -282,18 +298,25 @@ class WorkloadWorld(ClusterWorld):
         kubelet: Mapping[str, float] = self._workload_of(life).get("kubelet") or self._kubelet
         return kubelet
 
+    def _is_heard(self, life: PodLife, action: Callable[[], None]) -> bool:
+        return self._node_stubs.is_heard(life.node, action)
+
     def _start(self, name: str, bound: int) -> None:
         more = self._more.get(name)
         if more is None or more.finished or more.bound != bound:
             return
-        super()._start(name, bound)
         life = self.lives[name]
+        if not self._is_heard(life, lambda: self._start(name, bound)):
+            return
+        super()._start(name, bound)
         run = self._workload_of(life).get("run")
         if run and life.is_running:
             self._after(run, lambda: self._finish_pod(name, life))
 
     def _become_ready(self, name: str, life: PodLife) -> None:
-        if self.lives.get(name) is life and not self._more[name].finished:
+        if self.lives.get(name) is not life or self._more[name].finished:
+            return
+        if self._is_heard(life, lambda: self._become_ready(name, life)):
             super()._become_ready(name, life)
 
     def _finish_pod(self, name: str, life: PodLife) -> None:
@@ -301,7 +324,7 @@ class WorkloadWorld(ClusterWorld):
         if self.lives.get(name) is not life or life.deleting or life.node not in self.nodes:
             return
         more = self._more[name]
-        if more.finished:
+        if more.finished or not self._is_heard(life, lambda: self._finish_pod(name, life)):
             return
         phase = "Failed" if self._fails(life) else "Succeeded"
         self._ended(life, more, phase)
@@ -345,12 +368,14 @@ class WorkloadWorld(ClusterWorld):
 
     def _remove_pod(self, name: str, life: PodLife) -> None:
         """The kubelet is done with a deleted pod."""
-        if self.lives.get(name) is life:
+        if self.lives.get(name) is life and self._is_heard(life, lambda: self._remove_pod(name, life)):
             self.server.remove("Pod", f"default/{name}")
 
     def _stop_pod(self, name: str, life: PodLife) -> None:
         """The same for a pod with finalizers: its containers were killed, so it failed."""
         if self.lives.get(name) is not life or life.node not in self.nodes:
+            return
+        if not self._is_heard(life, lambda: self._stop_pod(name, life)):
             return
         more = self._more[name]
         if not more.finished:
@@ -367,8 +392,8 @@ class WorkloadWorld(ClusterWorld):
         elif operation in {"taint", "untaint", "label"}:
             node = self.server.find("Node", name)
             if node is not None:
-                self.server.put("Node", _changed_node(node, step))
-        else:
+                self.server.put("Node", changed_node(node, step))
+        elif not self._node_stubs.step(step):
             super()._step(step)
 
     def _workload_step(self, step: Mapping[str, Any]) -> None:
@@ -385,14 +410,14 @@ class WorkloadWorld(ClusterWorld):
                 return
             generation = stored.metadata.generation + 1
             changed = replace(stored, metadata=replace(stored.metadata, generation=generation))
-            self.server.put(kind, replace(changed, spec=_changed_spec(stored.spec, step)))
+            self.server.put(kind, replace(changed, spec=changed_spec(stored.spec, step)))
 
     def _tick(self) -> None:
         super()._tick()
         sample = self._timeline[-1]
         for listed, numbers in (
-            ("jobs", _job_numbers), ("cronJobs", _cron_job_numbers), ("statefulSets", _stateful_set_numbers),
-            ("daemonSets", _daemon_set_numbers),
+            ("jobs", job_numbers), ("cronJobs", cron_job_numbers), ("statefulSets", stateful_set_numbers),
+            ("daemonSets", daemon_set_numbers),
         ):  # fmt: skip
             found = {each.metadata.name: numbers(each) for each in self.server.all(WORKLOADS[listed][0]).values()}
             if found:
@@ -400,7 +425,7 @@ class WorkloadWorld(ClusterWorld):
 
     def _ends(self) -> list[dict[str, Any]]:
         held = self.server.all("Job")
-        return [_job_end(held[key]) for key in sorted(held)]
+        return [job_end(held[key]) for key in sorted(held)]
 
 
 def _used_kinds(scenario: Mapping[str, Any]) -> frozenset[str]:
@@ -424,92 +449,3 @@ class _More:
         self.cron_job = cron_job
         self.finished = False
         self.bound = -1
-
-
-def _changed_node(node: Any, step: Mapping[str, Any]) -> Any:
-    if step["op"] == "label":
-        labels = dict(node.metadata.labels)
-        for key, value in step["labels"].items():
-            labels[key] = value
-            if not value:
-                del labels[key]
-        return replace(node, metadata=replace(node.metadata, labels=labels))
-    taint = msgspec.convert(without_nulls(step["taint"]), Taint)
-    if step["op"] == "taint":
-        taints = (*node.spec.taints, taint)
-    else:
-        taints = tuple(each for each in node.spec.taints if each.key != taint.key)
-    return replace(node, spec=replace(node.spec, taints=taints))
-
-
-def _changed_spec(spec: Any, step: Mapping[str, Any]) -> Any:
-    operation, number = step["op"], step.get("n", 0)
-    if operation == "scale":
-        return replace(spec, parallelism=number) if step["kind"] == "job" else replace(spec, replicas=number)
-    if operation == "suspend":
-        return replace(spec, suspend=bool(step.get("on")))
-    if operation == "partition":
-        strategy = spec.update_strategy
-        rolling = replace(spec.rolling_update, partition=number)
-        return replace(spec, update_strategy=replace(strategy, rolling_update=rolling))
-    annotations = {**spec.template.metadata.annotations, "rollout": f"{step['t']:g}"}
-    template = replace(spec.template, metadata=replace(spec.template.metadata, annotations=annotations))
-    return replace(spec, template=template)
-
-
-def _reason(job: Job, *kinds: str) -> str:
-    for condition in job.status.conditions:
-        if condition.type in kinds and condition.status == "True":
-            return condition.reason
-    return ""
-
-
-def _job_numbers(job: Job) -> list[Any]:
-    status = job.status
-    reason = _reason(job, COMPLETE, FAILED, SUSPENDED)
-    return [status.active, status.ready or 0, status.succeeded, status.failed, reason]
-
-
-def _seconds(at: int | None) -> float | None:
-    return None if at is None else (at - EPOCH) / SECOND
-
-
-def _cron_job_numbers(cron_job: CronJob) -> list[int]:
-    status = cron_job.status
-    times = (status.last_schedule_time, status.last_successful_time)
-    return [len(status.active), *(-1 if at is None else (at - EPOCH) // SECOND for at in times)]
-
-
-def _stateful_set_numbers(stateful_set: StatefulSet) -> list[int]:
-    status = stateful_set.status
-    return [
-        status.replicas, status.ready_replicas, status.current_replicas, status.updated_replicas,
-        status.available_replicas,
-    ]  # fmt: skip
-
-
-def _daemon_set_numbers(daemon_set: DaemonSet) -> list[int]:
-    status = daemon_set.status
-    return [
-        status.desired_number_scheduled, status.current_number_scheduled, status.number_ready,
-        status.updated_number_scheduled, status.number_unavailable,
-    ]  # fmt: skip
-
-
-def _job_end(job: Job) -> dict[str, Any]:
-    status = job.status
-    return {
-        "name": job.metadata.name,
-        "active": status.active,
-        "ready": status.ready or 0,
-        "terminating": status.terminating or 0,
-        "succeeded": status.succeeded,
-        "failed": status.failed,
-        "started": _seconds(status.start_time),
-        "completed": _seconds(status.completion_time),
-        "completedIndexes": status.completed_indexes,
-        "failedIndexes": status.failed_indexes or "",
-        "conditions": [
-            [each.type, each.status, each.reason, _seconds(each.last_transition_time)] for each in status.conditions
-        ],
-    }

@@ -71,13 +71,13 @@ def totals_of(
     without = requests[missing]
     return Totals(
         counted=int(np.count_nonzero(counted)),
-        used=int(values[counted].sum()),
-        requested=int(requests[counted].sum()),
+        used=int(np.add.reduce(values[counted])),
+        requested=int(np.add.reduce(requests[counted])),
         unready=int(np.count_nonzero(unready)),
-        unready_requested=int(requests[unready].sum()),
+        unready_requested=int(np.add.reduce(requests[unready])),
         missing=len(without),
-        missing_requested=int(without.sum()),
-        missing_full=int((without * percent // 100).sum()),
+        missing_requested=int(np.add.reduce(without)),
+        missing_full=int(np.add.reduce(without * percent // 100)),
         without_request=int(np.count_nonzero(requests < 0)),
     )
 
@@ -85,7 +85,7 @@ def totals_of(
 def _may_overflow(values: Int64, requests: Int64, factor: int) -> bool:
     if not len(values):
         return False
-    largest = max(int(values.max()), -int(values.min()), int(requests.max()), 1)
+    largest = max(int(np.maximum.reduce(values)), -int(np.minimum.reduce(values)), int(np.maximum.reduce(requests)), 1)
     return largest * factor >= _SAFE
 
 
@@ -96,7 +96,7 @@ def _is_excluded(
     ready, started, since = columns.ready[rows], columns.started[rows], columns.ready_since[rows]
     too_early = samples.timestamp[rows] < since + samples.window[rows]
     plain = (ready == IS_READY) & ~too_early & (started != NEVER)
-    if plain.all():
+    if np.logical_and.reduce(plain):
         return ~plain
     is_unready = ready == IS_UNREADY
     young = started + rules.cpu_initialization_period > now

@@ -18,3 +18,18 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
     if count < 1:
         raise click.BadParameter(f'"{value}" is not a size such as 500M or 2Gi', ctx, param)
     return count
+
+
+def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option: nanoseconds, more than none, of a duration such as 90m or 24h."""
+    from stowplan_autoscaling.resources.values import parse_duration
+
+    if value is None:
+        return None
+    try:
+        nanos = parse_duration(value)
+    except ValueError:
+        nanos = 0
+    if nanos < 1:
+        raise click.BadParameter(f'"{value}" is not a duration such as 90m or 24h', ctx, param)
+    return nanos

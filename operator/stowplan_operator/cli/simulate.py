@@ -1,4 +1,7 @@
-"""`stowplan simulate`: what scheduler configurations would do to a cluster, side by side."""
+"""`stowplan simulate`: what scheduler configurations would do to a cluster, side by side; or a run in virtual time.
+
+The run (-f) is in `simulation_run`; here are the options of both, and which belong to which.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .application import BadInput, Failure
+from .options import duration as duration_option
 from .options import size
 
 if TYPE_CHECKING:
@@ -23,7 +27,19 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="what scheduler configurations would do to a cluster")
-@click.argument("cluster", nargs=-1, required=True, metavar="CLUSTER...")
+@click.argument("cluster", nargs=-1, metavar="CLUSTER...")
+@click.option(
+    "-f", "--file", metavar="FILE",
+    help="Run a Simulation (stowplan.io/v1alpha1) in virtual time, instead of CLUSTER.",
+)  # fmt: skip
+@click.option(
+    "--results", metavar="DIR", help="With -f: write summary.json, series, pods, attempts and events to this folder."
+)
+@click.option("--parquet", is_flag=True, help="With -f and --results: the tables as Parquet, too (needs pyarrow).")
+@click.option(
+    "--duration", callback=duration_option, metavar="TIME",
+    help="With -f: how much virtual time passes, as in 90m or 24h, instead of spec.duration.",
+)  # fmt: skip
 @click.option(
     "-c", "--config", "configs", multiple=True, metavar="FILE",
     help="A KubeSchedulerConfiguration (v1), YAML or JSON; give several to compare them. "
@@ -56,7 +72,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="NUMBER",
-    help="For what is random: --tie-break random, --load, candidates of preemption.",
+    help="For what is random: --tie-break random, --load, candidates of preemption. With -f: instead of spec.seed.",
 )  # fmt: skip
 @click.option(
     "--max-input", callback=size, metavar="SIZE",
@@ -64,8 +80,14 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--timing", is_flag=True, help="Put the times into JSON and YAML, too; they differ from run to run.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar and no warnings.")
+@click.pass_context
 def simulate(
+    ctx: click.Context,
     cluster: tuple[str, ...],
+    file: str | None,
+    results: str | None,
+    parquet: bool,
+    duration: int | None,
     configs: tuple[str, ...],
     reschedule_all: bool,
     explain: str | None,
@@ -78,11 +100,14 @@ def simulate(
     timing: bool,
     quiet: bool,
 ) -> None:
-    """Place the pending pods of a cluster with each configuration and compare the results.
+    """Place the pending pods of a cluster with each configuration and compare; or, with -f, run a Simulation.
 
     CLUSTER is any mix of manifests (files, folders, - for standard input), dumps of kubectl get -o json or yaml, and
     OpenB lists (CSV), plain or gzipped. Manifests get what an API server would add; Deployments and other workloads
     become their pods.
+
+    A Simulation has a cluster, workloads with their autoscalers, and demand over time: docs/simulation.md. Ctrl-C ends
+    it early and leaves what is finished.
 
     \b
     Examples:
@@ -90,13 +115,33 @@ def simulate(
       kubectl get nodes,pods -A -o json | stowplan simulate - --config packing.yaml
       stowplan simulate cluster.json -c today.yaml -c packing.yaml --reschedule-all
       stowplan simulate cluster.json --explain shop/cart -o yaml
+      stowplan simulate -f examples/bookshop/simulation.yaml --results out/
+      stowplan simulate -f simulation.yaml --seed 7 --duration 2h -o json
 
     \b
     Exit codes:
       0  it ran, whether pods are pending or not
-      1  it could not be finished: the pod to explain is not there
+      1  it could not be finished: the pod to explain is not there, a run did not settle
       2  the input or the arguments cannot be used
     """  # noqa: D301 - click looks for the character \b
+    from .simulation_run import RunArguments, run_simulation
+
+    _check_mode(ctx, cluster, file)
+    if file is not None:
+        given = ctx.get_parameter_source("seed") is not click.core.ParameterSource.DEFAULT
+        ctx.exit(
+            run_simulation(
+                RunArguments(
+                    file=file,
+                    output=output,
+                    results=results,
+                    parquet=parquet,
+                    seed=seed if given else None,
+                    duration=duration,
+                    quiet=quiet,
+                )
+            )
+        )
     from stowplan_autoscaling.placement import PlacementOptions
     from stowplan_operator.garbage import relax_collector
     from stowplan_scheduler.framework.selection import TieBreak
@@ -122,6 +167,26 @@ def simulate(
         for warning in data.warnings:
             click.echo(f"stowplan: warning: {warning}", err=True)
     _show(result, output, timing=timing)
+
+
+_OF_RUN = ("results", "parquet", "duration")
+_OF_BOTH = ("cluster", "file", "output", "seed", "quiet", *_OF_RUN)
+
+
+def _check_mode(ctx: click.Context, cluster: tuple[str, ...], file: str | None) -> None:
+    """Raises UsageError for nothing to simulate, for both, and for options of the other."""
+    if file is None and not cluster:
+        argument = next(param for param in ctx.command.params if param.name == "cluster")
+        raise click.MissingParameter(ctx=ctx, param=argument)
+    if file is not None and cluster:
+        raise click.UsageError(f"-f and CLUSTER exclude each other: {cluster[0]} goes into spec.cluster.files", ctx)
+    for param in ctx.command.params:
+        name = param.name or ""
+        given = ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+        wrong = name not in _OF_BOTH if file is not None else name in _OF_RUN
+        if given and wrong:
+            where = "is for CLUSTER, not for -f" if file is not None else "needs -f"
+            raise click.UsageError(f"{max(param.opts, key=len)} {where}", ctx)
 
 
 def _about(what: str, report: Progress | None) -> Callable[[int, int], None] | None:

@@ -114,3 +114,11 @@ def test_the_integral_of_use_that_is_constant_between_looks_is_exact(
     curve = np.array(steps)
     expected = np.interp(np.array([a, b]), curve[:, 0], curve[:, 1])
     assert cpu(history, "a", a, b) == pytest.approx(expected[1] - expected[0], abs=1e-6)
+
+
+def test_a_question_about_no_pods_has_an_empty_answer() -> None:
+    """A round of metrics-server before anything runs."""
+    history = UsageHistory(MINUTE)
+    nothing = np.zeros(0, np.int64)
+    assert history.cpu_seconds_of([], nothing, nothing).size == 0
+    assert history.memory_of([], nothing).size == 0

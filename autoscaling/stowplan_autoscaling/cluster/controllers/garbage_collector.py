@@ -13,6 +13,7 @@ from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import NotFoundError
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
+from stowplan_scheduler.objects import controller_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.client import Client
@@ -23,10 +24,15 @@ QPS: Final = 40.0
 BURST: Final = 60
 OWNERS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 """Kinds that own others."""
+DEPENDENTS: Final = ("Pod", "ReplicaSet", "Job", "ControllerRevision")
+"""Kinds that are owned and looked after."""
 
 
 class GarbageCollector:
-    """The one of a cluster. `kinds`: those of the owners that the informers watch."""
+    """The one of a cluster. `kinds`, `dependents`: those of the owners and owned that the informers watch.
+
+    Owners that were never there are not missed: a dump need not hold them.
+    """
 
     def __init__(
         self,
@@ -36,16 +42,29 @@ class GarbageCollector:
         *,
         workers: int = 20,
         kinds: tuple[str, ...] = OWNERS,
+        dependents: tuple[str, ...] = (),
     ) -> None:
         self._informers = informers
         self._client = client
+        self._gone: set[str] = set()
         self.queue = WorkQueue(kernel, self.sync, workers=workers)
         for kind in kinds:
             informers.handle(kind, self._owner_changed)
+        for kind in dependents:
+            informers.handle(kind, self._dependent_changed)
 
     def _owner_changed(self, old: Any, new: Any) -> None:
         if new is None and old is not None:
+            self._gone.add(old.metadata.uid)
             self.queue.add(old.metadata.uid)
+
+    def _dependent_changed(self, old: Any, new: Any) -> None:
+        """One may be seen only after its owner has gone."""
+        if old is not None or new is None:
+            return
+        owner = controller_of(new.metadata)
+        if owner is not None and owner.uid in self._gone:
+            self.queue.add(owner.uid)
 
     def sync(self, uid: str) -> Steps | None:
         """Delete what an owner that is gone has left, the oldest first."""

@@ -33,7 +33,7 @@ DELETION_BY_TAINT_MANAGER: Final = "DeletionByTaintManager"
 _FOREVER: Final = -1
 
 
-class _Deletion:
+class Deletion:
     """A planned deletion; without timer it is under way."""
 
     __slots__ = ("planned_at", "timer")
@@ -51,7 +51,7 @@ class TaintEvictionController:
         self._informers = informers
         self._client = client
         self._tainted: dict[str, tuple[Taint, ...]] = {}
-        self._deletions: dict[str, _Deletion] = {}
+        self._deletions: dict[str, Deletion] = {}
         informers.handle("Node", self._node_changed)
         informers.handle("Pod", self._pod_changed)
 
@@ -124,7 +124,7 @@ class TaintEvictionController:
     def _add(self, key: str, planned_at: int, when: int) -> None:
         if key in self._deletions:
             return
-        deletion = self._deletions[key] = _Deletion(planned_at)
+        deletion = self._deletions[key] = Deletion(planned_at)
         if when <= self._kernel.now:
             self._kernel.soon(lambda: self._begin(key, deletion))
         else:
@@ -139,7 +139,7 @@ class TaintEvictionController:
 
     # ---- deleting ----------------------------------------------------------------------------
 
-    def _begin(self, key: str, deletion: _Deletion) -> None:
+    def _begin(self, key: str, deletion: Deletion) -> None:
         deletion.timer = None
         self._event(key, f"Marking for deletion Pod {key}")
         self._go_on(key, self._delete(key))
@@ -173,7 +173,7 @@ class TaintEvictionController:
         if conditions != pod.status.conditions:
             yield from self._client.turn()
             pod = server.get("Pod", key)
-            server.update_status("Pod", replace(pod, status=replace(pod.status, conditions=conditions)))
+            server.patch(replace(pod, status=replace(pod.status, conditions=conditions)))
         yield from self._client.turn()
         server.delete("Pod", key)
 

@@ -12,8 +12,10 @@ from outside comes in through `kill`, `evict`, `set_speed`, `set_answering`, `st
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stowplan_autoscaling.cluster.errors import ConflictError, NotFoundError
 from stowplan_autoscaling.cluster.feed import Change, ChangeType
 from stowplan_autoscaling.cluster.pods import FAILED, RUNNING, SUCCEEDED, ClusterPod
 from stowplan_autoscaling.kernel import SECOND, nanoseconds
@@ -229,7 +231,9 @@ class Kubelets:
                 worker.delete(new)
             elif new.status.phase in {SUCCEEDED, FAILED}:
                 # The kubelet sees its own last status, and deletes the object without grace.
-                self.server.remove("Pod", key)
+                # It may be gone already, or another pod may have its name.
+                with suppress(NotFoundError, ConflictError):
+                    self.server.delete("Pod", key, uid=new.metadata.uid, grace=0)
 
     def _pod_is_there(self, key: str, pod: ClusterPod) -> None:
         """A pod on a node that no worker looks after."""

@@ -104,6 +104,8 @@ class DeploymentSync:
         """Set if a sync of what is stored now would find nothing to do."""
         self.steady: Steady | None = None
         """Set if nothing but statuses can change until somebody writes a spec."""
+        self._wrote = False
+        """A ReplicaSet was written in this sync: until it is seen, another sync would try that again."""
         self._refreshed = False
         """The new ReplicaSet was written in this sync."""
 
@@ -207,7 +209,7 @@ class DeploymentSync:
                 metadata=replace(new.metadata, annotations=annotations),
                 spec=replace(new.spec, min_ready_seconds=wait),
             )
-            self._refreshed = True
+            self._refreshed = self._wrote = True
             yield from self._client.turn()
             stored: ReplicaSet = self._client.server.update("ReplicaSet", changed)
             return stored
@@ -226,7 +228,7 @@ class DeploymentSync:
         yield from self._client.turn()
         try:
             created: ReplicaSet = self._client.server.create("ReplicaSet", made)
-            is_new = True
+            is_new = self._wrote = True
         except AlreadyExistsError:
             created = yield from self._claim(made)
             is_new = False
@@ -341,6 +343,7 @@ class DeploymentSync:
         )
         yield from self._client.turn()
         stored: ReplicaSet = self._client.server.update("ReplicaSet", changed)
+        self._wrote = True
         if before != size:
             way = "up" if before < size else "down"
             message = f"Scaled {way} replica set {target.metadata.name} from {before} to {size}"
@@ -462,6 +465,7 @@ class DeploymentSync:
                 continue
             yield from self._client.turn()
             self._client.server.remove("ReplicaSet", f"{each.metadata.namespace}/{each.metadata.name}")
+            self._wrote = True
 
     def _report(self, everyone: Sequence[ReplicaSet], new: ReplicaSet | None) -> Steps:
         """Write the status, or plan the next look at a rollout that stands still."""
@@ -470,13 +474,14 @@ class DeploymentSync:
         made = status.with_progress(self._d, made, new, now)
         made = status.with_failures(made, everyone, new)
         if made == self._d.status:
-            self.settled = _settled(self._d, made)
-            look_again(self._queue, self._key, self.settled.until, now)
+            settled = _settled(self._d, made)
+            look_again(self._queue, self._key, settled.until, now)
+            self.settled = None if self._wrote else settled
             return
         self._d = replace(self._d, status=made)
         stored = yield from self._write_status()
         # A sync of what is stored now would write the same, unless old ReplicaSets are to be cleaned up.
-        if not status.is_complete(self._d, made) or not self._is_to_clean_up(len(everyone)):
+        if not self._wrote and not (status.is_complete(self._d, made) and self._is_to_clean_up(len(everyone))):
             self.settled = _settled(stored, made)
 
     def _is_to_clean_up(self, count: int) -> bool:

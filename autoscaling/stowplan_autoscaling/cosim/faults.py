@@ -1,0 +1,111 @@
+"""Plays spec.faults: nodes and zones that fall silent, and nodes that are cordoned, each with its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stowplan_autoscaling.cluster.errors import NotFoundError
+from stowplan_autoscaling.resources.checks import fault_nodes
+
+if TYPE_CHECKING:
+    from stowplan_autoscaling.cluster.kubelet import Kubelets
+    from stowplan_autoscaling.cluster.node_faults import NodeFaults
+    from stowplan_autoscaling.resources.faults import Fault
+
+    from .load_engine import LoadEngine
+    from .metrics_engine import MetricsEngine
+    from .pods import PodBook
+    from .world import World
+
+NODE_LOST: Final = "NodeLost"
+
+
+class FaultPlayer:
+    """The one of a run. A node that is silent is so for everybody: kubelet, metrics, and the pods on it."""
+
+    def __init__(
+        self,
+        world: World,
+        book: PodBook,
+        faults: NodeFaults,
+        kubelets: Kubelets,
+        loads: LoadEngine,
+        metrics: MetricsEngine,
+    ) -> None:
+        self._world = world
+        self._book = book
+        self._faults = faults
+        self._kubelets = kubelets
+        self._loads = loads
+        self._metrics = metrics
+        self._silent: dict[str, int] = {}
+        self._cordoned: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Plan all of them."""
+        kernel = self._world.kernel
+        for fault in self._world.spec.faults:
+            names = fault_nodes(fault, self._world.spec, self._world.simulation.objects)
+            kernel.later(self._world.start + fault.at, lambda fault=fault, names=names: self._begin(fault, names))  # type: ignore[misc]
+            if fault.duration is not None:
+                end = self._world.start + fault.at + fault.duration
+                kernel.later(end, lambda fault=fault, names=names: self._end(fault, names))  # type: ignore[misc]
+
+    def _begin(self, fault: Fault, names: list[str]) -> None:
+        for name in names:
+            try:
+                self._cordon(name) if fault.cordon is not None else self._silence(name)
+            except NotFoundError:
+                self._world.event("FaultSkipped", f"Node {name}", "the node is gone", kind="Warning")
+
+    def _end(self, fault: Fault, names: list[str]) -> None:
+        for name in names:
+            try:
+                self._uncordon(name) if fault.cordon is not None else self._recover(name)
+            except NotFoundError:
+                self._world.event("FaultSkipped", f"Node {name}", "the node is gone", kind="Warning")
+
+    # ---- silence -----------------------------------------------------------------------------
+
+    def _silence(self, name: str) -> None:
+        """A node that two faults have silenced is heard again when both are over."""
+        self._silent[name] = self._silent.get(name, 0) + 1
+        if self._silent[name] > 1:
+            return
+        self._faults.fail_node(name)
+        self._loads.look()
+        for key in self._kubelets.pods_on(name):
+            life = self._book.lives.get(key)
+            if life is not None:
+                life.end = life.end or NODE_LOST
+        self._kubelets.stop_node(name)
+        self._metrics.node_works(name, works=False)
+        self._loads.node_works(name, works=False)
+        self._world.recorder.count("nodes_lost")
+        self._world.event("NodeLost", f"Node {name}", "The node falls silent", kind="Warning")
+
+    def _recover(self, name: str) -> None:
+        self._silent[name] -= 1
+        if self._silent[name]:
+            return
+        self._faults.recover_node(name)
+        for life in self._book.lives.values():
+            if life.node == name and life.end == NODE_LOST and self._world.server.get("Pod", life.key).deleted is None:
+                life.end = ""
+        self._kubelets.start_node(name)
+        self._metrics.node_works(name, works=True)
+        self._loads.node_works(name, works=True)
+        self._world.event("NodeRecovered", f"Node {name}", "The node is heard again")
+
+    # ---- cordons -----------------------------------------------------------------------------
+
+    def _cordon(self, name: str) -> None:
+        self._cordoned[name] = self._cordoned.get(name, 0) + 1
+        self._faults.cordon(name)
+        self._world.event("NodeCordoned", f"Node {name}", "The node is unschedulable from now on")
+
+    def _uncordon(self, name: str) -> None:
+        self._cordoned[name] -= 1
+        if not self._cordoned[name]:
+            self._faults.uncordon(name)
+            self._world.event("NodeUncordoned", f"Node {name}", "The node is schedulable again")

@@ -1,0 +1,236 @@
+"""Reads a simulation and everything that it names. Whatever is wrong becomes an InputError of one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from stowplan_autoscaling.inputs.decode import without_nulls
+from stowplan_autoscaling.inputs.errors import FieldError, InputError, shown
+from stowplan_autoscaling.inputs.sources import Format
+from stowplan_autoscaling.inputs.yaml_reader import read_yaml
+from stowplan_autoscaling.streams import Streams
+from stowplan_scheduler.config import (
+    ConfigurationError,
+    KubeSchedulerConfiguration,
+    load_configuration,
+    load_configuration_text,
+)
+
+from . import checks
+from .findings import field_error, near
+from .loads import Clock, Load, job_of, load_of
+from .manifests import Files, Manifest, Manifests
+from .node_groups import nodes_of
+from .simulation import API_VERSION, KIND, Simulation, SimulationSpec
+from .typed import OWN_READERS, typed_object
+from .values import format_duration
+
+if TYPE_CHECKING:
+    from stowplan_scheduler.framework.handle import PluginFactory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSimulation:
+    """A simulation that can be run: the kind, the objects it begins with, and what is asked of them.
+
+    `objects`: those of spec.cluster first (inline, files, snapshot, node groups), then those of spec.workloads; the
+    names are unique per kind. `loads`: by the name of the entry in spec.demand. `digest`: of everything that was read.
+    """
+
+    source: str
+    simulation: Simulation
+    objects: tuple[Manifest, ...]
+    scheduler: KubeSchedulerConfiguration
+    loads: Mapping[str, Load]
+    warnings: tuple[str, ...] = ()
+    digest: str = ""
+    third_party: Mapping[str, PluginFactory] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """metadata.name."""
+        return self.simulation.metadata.name
+
+    @property
+    def spec(self) -> SimulationSpec:
+        """What is simulated."""
+        return self.simulation.spec
+
+    def of(self, *kinds: str) -> tuple[Manifest, ...]:
+        """The objects of some kinds, in order."""
+        return tuple(manifest for manifest in self.objects if manifest.kind in kinds)
+
+
+def load_simulation(
+    source: str,
+    *,
+    seed: int | None = None,
+    duration: int | None = None,
+    third_party: Mapping[str, PluginFactory] | None = None,
+) -> LoadedSimulation:
+    """Reads a file with one Simulation. `seed` and `duration` (nanoseconds) replace those of the file.
+
+    Raises InputError.
+    """
+    files = Files(source)
+    value = _document(source, files)
+    try:
+        simulation = parse_simulation(_overridden(value, seed, duration))
+        # A run that is cut short on the command line may leave out what the file plans for later.
+        planned = simulation if duration is None else parse_simulation(value)
+        length = max(simulation.spec.duration, planned.spec.duration)
+        return _loaded(source, simulation, length, files, third_party or {})
+    except FieldError as error:
+        raise InputError.of(source, "", error) from None
+
+
+def parse_simulation(value: Any) -> Simulation:
+    """The kind from plain values, without anything that it names. Raises FieldError."""
+    if not isinstance(value, dict):
+        raise FieldError("", f"must be a {KIND}, got {shown(value)}")
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if kind != KIND:
+        message = (
+            f"{shown(kind)}: must be {KIND}; manifests are given as arguments, without -f" if kind else "must be set"
+        )
+        raise FieldError("kind", message)
+    if version != API_VERSION:
+        raise FieldError("apiVersion", f"{shown(version)}: must be {API_VERSION}" if version else "must be set")
+    try:
+        return Simulation.model_validate(without_nulls(value))
+    except ValidationError as error:
+        raise field_error(error, Simulation) from None
+
+
+def _document(source: str, files: Files) -> Any:
+    data, form = files.read(source)
+    if form is Format.CSV:
+        raise InputError(source, "", "", f"is a CSV file: a {KIND} in YAML or JSON is expected")
+    documents = list(read_yaml(data, source))
+    if not documents:
+        raise InputError(source, "", "", f"is empty: a {KIND} is expected")
+    if len(documents) > 1:
+        message = f"holds {len(documents)} documents: one {KIND} is expected; other objects go into spec.workloads"
+        raise InputError(source, "", "", message)
+    return documents[0].value
+
+
+def _overridden(value: Any, seed: int | None, duration: int | None) -> Any:
+    if not isinstance(value, dict) or not isinstance(value.get("spec"), dict):
+        return value
+    changes: dict[str, Any] = {}
+    if seed is not None:
+        changes["seed"] = seed
+    if duration is not None:
+        changes["duration"] = format_duration(duration)
+    return {**value, "spec": {**value["spec"], **changes}}
+
+
+def _loaded(
+    source: str, simulation: Simulation, length: int, files: Files, third_party: Mapping[str, PluginFactory]
+) -> LoadedSimulation:
+    """`length`: before when everything must happen that is planned."""
+    spec = simulation.spec
+    manifests = Manifests(files, source)
+    _add_objects(manifests, spec)
+    for manifest in manifests.objects:
+        if manifest.kind not in OWN_READERS:
+            typed_object(manifest)
+    scheduler = _scheduler(spec, files, third_party)
+    clock = Clock(duration=spec.duration, start=spec.start, streams=Streams(spec.seed), files=files)
+    warnings = [*manifests.warnings(), *checks.check(spec.model_copy(update={"duration": length}), manifests.objects)]
+    for index, entry in enumerate(spec.demand):
+        if entry.jobs is not None:
+            manifests.check(job_of(entry), f"spec.demand[{index}].jobs.template")
+    loads = {entry.name: load_of(entry, clock, f"spec.demand[{index}]") for index, entry in enumerate(spec.demand)}
+    warnings.extend(note for load in loads.values() for note in load.notes)
+    warnings.extend(_other_schedulers(manifests.objects, scheduler))
+    return LoadedSimulation(
+        source=source,
+        simulation=simulation,
+        objects=tuple(manifests.objects),
+        scheduler=scheduler,
+        loads=loads,
+        warnings=tuple(warnings),
+        digest=_digest(simulation, files),
+        third_party=third_party,
+    )
+
+
+def _add_objects(manifests: Manifests, spec: SimulationSpec) -> None:
+    manifests.add_inline(spec.cluster.objects, "spec.cluster.objects")
+    manifests.add_files(spec.cluster.files, "spec.cluster.files")
+    if spec.cluster.snapshot:
+        manifests.add_files([spec.cluster.snapshot], "spec.cluster.snapshot")
+    names = [group.name for group in spec.cluster.node_groups]
+    for index, group in enumerate(spec.cluster.node_groups):
+        path = f"spec.cluster.nodeGroups[{index}]"
+        if group.name in names[:index]:
+            raise FieldError(f"{path}.name", f"{shown(group.name)}: occurs twice")
+        manifests.add_group(nodes_of(group, path), path)
+    manifests.add_inline(spec.workloads.objects, "spec.workloads.objects")
+    manifests.add_files(spec.workloads.files, "spec.workloads.files")
+
+
+def _scheduler(
+    spec: SimulationSpec, files: Files, third_party: Mapping[str, PluginFactory]
+) -> KubeSchedulerConfiguration:
+    from stowplan_scheduler.profiles import plugin_traits
+
+    profiles = spec.scheduler_profiles
+    traits = plugin_traits(third_party)
+    if profiles.configuration is not None and profiles.file:
+        raise FieldError("spec.schedulerProfiles", "at most one of configuration, file must be set")
+    where = "spec.schedulerProfiles.file" if profiles.file else "spec.schedulerProfiles.configuration"
+    path = files.path(profiles.file) if profiles.file else ""
+    try:
+        if not path:
+            config = load_configuration(profiles.configuration, extra_plugins=traits)
+        else:
+            config = load_configuration_text(files.read(path)[0].decode("utf-8-sig"), extra_plugins=traits)
+    except InputError as error:
+        raise FieldError(where, str(error)) from None
+    except UnicodeDecodeError:
+        raise FieldError(where, f"{path}: not UTF-8 text") from None
+    except ConfigurationError as error:
+        raise FieldError(where, f"{path}: {error.errors[0]}" if path else error.errors[0]) from None
+    if config.extenders:
+        raise FieldError(where, "extenders: not decided yet; take them out")
+    return config
+
+
+def _other_schedulers(objects: list[Manifest], scheduler: KubeSchedulerConfiguration) -> list[str]:
+    """Pods for a scheduler that is not here stay pending, which is rarely what is meant."""
+    known = sorted({profile.scheduler_name for profile in scheduler.profiles})
+    found: dict[str, str] = {}
+    for manifest in objects:
+        name = _scheduler_name(manifest.value)
+        if name and name not in known and not manifest.dumped:
+            found.setdefault(name, manifest.described)
+    return [
+        f"{described}: schedulerName {shown(name)} is no profile here, its pods stay pending{near(name, known)}"
+        for name, described in found.items()
+    ]
+
+
+def _scheduler_name(value: Mapping[str, Any]) -> str:
+    """spec.schedulerName of the pod, or of the pods of the workload."""
+    spec = value.get("spec") or {}
+    spec = (spec.get("jobTemplate") or {}).get("spec") or spec
+    template = spec.get("template")
+    pod = (template.get("spec") or {}) if isinstance(template, dict) else spec
+    name = pod.get("schedulerName")
+    return name if isinstance(name, str) else ""
+
+
+def _digest(simulation: Simulation, files: Files) -> str:
+    """SHA-256 of the specification as it counts, and of the contents of all files, wherever they are."""
+    text = json.dumps(simulation.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+    # The first file is the simulation itself, which `text` holds with what the command line replaced.
+    return sha256("\n".join([text, *files.digests[1:]]).encode()).hexdigest()

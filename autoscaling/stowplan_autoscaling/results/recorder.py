@@ -1,0 +1,263 @@
+"""Takes what happens in a run, passes it on to a sink, and adds it up to the report.
+
+recorder = Recorder(RunHeader.of(loaded), sink)
+recorder.row(WorkloadSample(...))            # at each sample, attempt, end of a pod ...
+recorder.event(EventRecord(...))
+recorder.count("oom_kills", "Deployment shop/web")
+recorder.reached(seconds)                    # often; writes a checkpoint now and then
+report = recorder.finish(seconds)            # or finish(seconds, stopped="interrupted")
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from stowplan_autoscaling.resources.values import format_duration
+from stowplan_scheduler import __version__
+from stowplan_scheduler.timestamps import format_time
+
+from .levels import rounded
+from .records import (
+    AttemptRecord,
+    AutoscalerSample,
+    ClusterSample,
+    EventRecord,
+    NodeSample,
+    PodRecord,
+    Row,
+    ServiceSample,
+    WorkloadSample,
+)
+from .report import SCHEMA, ContentionReport, InputsReport, ObjectiveReport, RunReport
+from .sink import ResultSink
+from .tallies import (
+    AutoscalerTally,
+    ClusterTally,
+    NodeTally,
+    ObjectiveTally,
+    SchedulingTally,
+    ServiceTally,
+    WaitingTally,
+    WorkloadTally,
+)
+
+if TYPE_CHECKING:
+    from stowplan_autoscaling.resources import LoadedSimulation
+
+KUBERNETES: Final = "v1.37.2"
+"""Whose behaviour is simulated."""
+
+INTERRUPTED: Final = "interrupted"
+
+_NANO: Final = 10**9
+_CHECKPOINTS: Final = 48
+"""So many checkpoints are written in a run."""
+
+Count = Literal["oom_kills", "evictions", "preempted", "nodes_lost", "throttled_core_seconds"]
+
+
+class UnfinishedError(RuntimeError):
+    """A run that could not reach its end: a stated bound was passed. What was finished is in `report`."""
+
+    def __init__(self, message: str, report: RunReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingObjective:
+    """An objective about the time until pods are ready, in seconds; "" is about all workloads."""
+
+    workload: str
+    within: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeader:
+    """What is known before a run begins. `objectives`: name -> share that must hold. `duration` in seconds."""
+
+    inputs: InputsReport
+    duration: float
+    warnings: tuple[str, ...] = ()
+    objectives: tuple[tuple[str, float], ...] = ()
+    pending: tuple[tuple[str, PendingObjective], ...] = ()
+
+    @classmethod
+    def of(cls, loaded: LoadedSimulation) -> Self:
+        """That of a simulation."""
+        spec = loaded.spec
+        return cls(
+            inputs=InputsReport(
+                name=loaded.name,
+                digest=loaded.digest,
+                seed=spec.seed,
+                start=format_time(spec.start),
+                version=__version__,
+                kubernetes=KUBERNETES,
+            ),
+            duration=spec.duration / _NANO,
+            warnings=loaded.warnings,
+            objectives=tuple((objective.name, objective.share) for objective in spec.slo),
+            pending=tuple(
+                (
+                    objective.name,
+                    PendingObjective(
+                        workload="" if objective.target is None else str(objective.target),
+                        within=objective.pending / _NANO,
+                    ),
+                )
+                for objective in spec.slo
+                if objective.pending is not None
+            ),
+        )
+
+
+class Recorder:
+    """The results of one run. Rows and events must come in the order of virtual time."""
+
+    def __init__(self, header: RunHeader, sink: ResultSink) -> None:
+        self.header = header
+        self._sink = sink
+        duration = header.duration
+        self._duration = duration
+        self._every = duration / _CHECKPOINTS
+        self._next = self._every
+        self._now = 0.0
+        self._events: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._throttled = 0.0
+        self._cluster = ClusterTally()
+        self._nodes: dict[str, NodeTally] = {}
+        self._workloads: dict[str, WorkloadTally] = {}
+        self._services: dict[str, ServiceTally] = {}
+        self._autoscalers: dict[str, AutoscalerTally] = {}
+        self._objectives = {name: ObjectiveTally(name, share) for name, share in header.objectives}
+        self._scheduling = SchedulingTally()
+        self._waiting = WaitingTally()
+        sink.checkpoint(self.report(0.0))
+
+    # ---- taking things in ------------------------------------------------------------------------------------------
+
+    def row(self, row: Row) -> None:
+        """One row of any table."""
+        match row:
+            case WorkloadSample():
+                self._workload(row.workload).take(row)
+            case ServiceSample():
+                self._service(row.demand).take(row)
+            case AutoscalerSample():
+                self._autoscalers.setdefault(row.autoscaler, AutoscalerTally(row.autoscaler)).take(row)
+            case NodeSample():
+                if not self._node(row.node).take(row):
+                    return
+            case ClusterSample():
+                self._cluster.take(row)
+            case AttemptRecord():
+                self._scheduling.take(row)
+            case PodRecord():
+                self._take_pod(row)
+        self._sink.row(row)
+
+    def event(self, event: EventRecord) -> None:
+        """One event."""
+        self._events[event.reason] += 1
+        self._sink.event(event)
+
+    def count(self, what: Count, workload: str = "", amount: float = 1) -> None:
+        """Something that is only counted, of a workload or of nobody's."""
+        if what == "throttled_core_seconds":
+            self._throttled += amount
+        else:
+            self._counts[what] += int(amount)
+        if workload and what in {"oom_kills", "evictions", "throttled_core_seconds"}:
+            self._workload(workload).count(what, amount)
+
+    def objective(self, name: str, *, total: float, missed: float, missed_seconds: float = 0.0) -> None:
+        """So many requests (or so much time) more, of which so much missed the objective."""
+        self._objectives[name].add(total, missed, missed_seconds)
+
+    def preempted(self, pods: int) -> None:
+        """An attempt that made room by removing pods."""
+        self._scheduling.preemptions += 1
+        self.count("preempted", amount=pods)
+
+    def reached(self, seconds: float) -> None:
+        """So far has virtual time come; a checkpoint is written when it is due. Call it before the last pods' rows."""
+        self._now = seconds
+        if seconds >= self._next:
+            self._next = (seconds // self._every + 1) * self._every
+            self._sink.checkpoint(self.report(seconds))
+
+    def finish(self, seconds: float, *, stopped: str = "") -> RunReport:
+        """The end of the run, complete unless something stopped it. Tells the sink."""
+        report = self.report(seconds, complete=not stopped, stopped=stopped)
+        self._sink.finish(report)
+        return report
+
+    def _take_pod(self, row: PodRecord) -> None:
+        self._waiting.take(row)
+        if row.workload:
+            self._workload(row.workload).take_pod(row)
+        for name, objective in self.header.pending:
+            late = self._is_late(row, objective.within)
+            if objective.workload in {"", row.workload} and late is not None:
+                self._objectives[name].add(1, late, 0.0)
+
+    def _is_late(self, row: PodRecord, within: float) -> bool | None:
+        """None for a pod that was removed before it was ready, or is too young to tell."""
+        if row.ready is not None:
+            return row.ready - row.created > within
+        waits_still = row.ended is None and self._now - row.created > within
+        return True if waits_still else None
+
+    def _workload(self, name: str) -> WorkloadTally:
+        found = self._workloads.get(name)
+        if found is None:
+            found = self._workloads[name] = WorkloadTally(name, self._duration)
+        return found
+
+    def _service(self, name: str) -> ServiceTally:
+        found = self._services.get(name)
+        if found is None:
+            found = self._services[name] = ServiceTally(name, self._duration)
+        return found
+
+    def _node(self, name: str) -> NodeTally:
+        found = self._nodes.get(name)
+        if found is None:
+            found = self._nodes[name] = NodeTally(name)
+        return found
+
+    # ---- the report ------------------------------------------------------------------------------------------------
+
+    def report(self, seconds: float, *, complete: bool = False, stopped: str = "") -> RunReport:
+        """What is known at a moment."""
+        if not complete and not stopped:
+            stopped = f"at {format_duration(round(seconds * 1000) * 1_000_000)} of the run"
+        objectives: tuple[ObjectiveReport, ...] = tuple(tally.report() for tally in self._objectives.values())
+        return RunReport(
+            schema=SCHEMA,
+            complete=complete,
+            stopped=stopped,
+            reached=rounded(seconds),
+            duration=rounded(self._duration),
+            inputs=self.header.inputs,
+            warnings=self.header.warnings,
+            cluster=self._cluster.report(seconds, [self._nodes[name].report(seconds) for name in sorted(self._nodes)]),
+            workloads=tuple(self._workloads[name].report(seconds) for name in sorted(self._workloads)),
+            services=tuple(tally.report(seconds) for tally in self._services.values()),
+            objectives=objectives,
+            autoscalers=tuple(self._autoscalers[name].report(seconds) for name in sorted(self._autoscalers)),
+            waiting=self._waiting.report(),
+            scheduling=self._scheduling.report(),
+            contention=ContentionReport(
+                throttled_core_seconds=rounded(self._throttled),
+                oom_kills=self._counts["oom_kills"],
+                evictions=self._counts["evictions"],
+                preempted=self._counts["preempted"],
+                nodes_lost=self._counts["nodes_lost"],
+            ),
+            events=dict(sorted(self._events.items())),
+        )

@@ -1,0 +1,219 @@
+"""The rows of the results. Each kind is a table with a file of its own; the names of the fields are its header.
+
+Times are seconds since the start of the run. Pods, workloads and nodes are named as in Kubernetes: "namespace/name",
+"Deployment namespace/name", "node-1". A time that has not come is None, an empty cell.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+
+class WorkloadSample(NamedTuple):
+    """One workload at one moment, every spec.sampling.period.
+
+    replicas: spec.replicas. pods: those that exist and are not being deleted, of which pending have no node, starting
+    have one and are not ready, ready are. cpu and memory: used and requested by them, in cores and bytes. throttled:
+    cores that they wanted and did not get.
+    """
+
+    seconds: float
+    workload: str
+    replicas: int
+    pods: int
+    pending: int
+    starting: int
+    ready: int
+    terminating: int
+    cpu_used: float
+    cpu_requested: float
+    memory_used: int
+    memory_requested: int
+    throttled: float
+
+
+class ServiceSample(NamedTuple):
+    """One entry of spec.demand at one moment: units (requests, items, Jobs) per second, seconds, and counts.
+
+    offered, served, failed: means since the row before, so that they add up to what happened; the others: at the
+    moment.
+
+    within: share of the requests that meets the latency objective (1 without one). queue_length and queue_age are those
+    of waiting items; of a web service, of requests that wait for a place.
+    """
+
+    seconds: float
+    demand: str
+    offered: float
+    served: float
+    failed: float
+    in_flight: float
+    latency: float | None
+    within: float
+    queue_length: float
+    queue_age: float
+
+
+class AutoscalerSample(NamedTuple):
+    """One sync of an HPA (or of KEDA): what it saw and what it did.
+
+    value and target: of the metric that decided, in its unit (percent for utilisation). age: seconds since the samples
+    it used were taken. reason: of the rescale, or of the condition that stopped it.
+    """
+
+    seconds: float
+    autoscaler: str
+    current: int
+    proposed: int | None
+    desired: int
+    metric: str
+    value: float | None
+    target: float | None
+    age: float | None
+    reason: str
+
+
+class NodeSample(NamedTuple):
+    """A node after something about it has changed; it stays so until its next row.
+
+    state: Ready, Cordoned, NotReady, or Gone. Amounts are cores and bytes, requested by its pods.
+    """
+
+    seconds: float
+    node: str
+    state: Literal["Ready", "Cordoned", "NotReady", "Gone"]
+    pods: int
+    cpu_requested: float
+    cpu_allocatable: float
+    memory_requested: int
+    memory_allocatable: int
+
+
+class ClusterSample(NamedTuple):
+    """The whole cluster at one moment. in_use: nodes with a pod that does not belong to its node."""
+
+    seconds: float
+    nodes: int
+    ready: int
+    in_use: int
+    pods: int
+    pending: int
+    cpu_used: float
+    cpu_requested: float
+    cpu_allocatable: float
+    memory_used: int
+    memory_requested: int
+    memory_allocatable: int
+
+
+class AttemptRecord(NamedTuple):
+    """One attempt to place a pod. evaluated (M): nodes whose filters ran. feasible (K): nodes that were scored.
+
+    score: of the node that was chosen. nominated: the node that preemption makes room on.
+    """
+
+    seconds: float
+    pod: str
+    profile: str
+    result: Literal["Scheduled", "Unschedulable", "Error"]
+    node: str
+    evaluated: int
+    feasible: int
+    nominated: str
+    message: str
+
+
+class Waiting(NamedTuple):
+    """Where the time went until a pod was ready, in seconds.
+
+    metric: from the change of demand to the sample that showed it (pods that an HPA wanted). autoscaler: from there to
+    the decision (sync period, stabilisation, limits). controller: from the decision to the pod (client limits, quota).
+    queue: waiting for its turn at the scheduler, with the attempts. backoff: after a failed attempt, until there was
+    room and the back-off had passed. image: pulling, and waiting for the turn to pull. start: sandbox, init containers,
+    start of the containers. readiness: start of the application, probes.
+    """
+
+    metric: float = 0.0
+    autoscaler: float = 0.0
+    controller: float = 0.0
+    queue: float = 0.0
+    backoff: float = 0.0
+    image: float = 0.0
+    start: float = 0.0
+    readiness: float = 0.0
+
+
+class PodRecord(NamedTuple):
+    """The life of one pod; written when it has ended, or at the end of the run.
+
+    end: Running, Pending, Succeeded, Failed, Deleted, Evicted, Preempted, OOMKilled or NodeLost. waiting covers the
+    time up to ready, or up to the end of a pod that never was.
+    """
+
+    pod: str
+    workload: str
+    node: str
+    created: float
+    scheduled: float | None
+    started: float | None
+    ready: float | None
+    ended: float | None
+    end: str
+    attempts: int
+    restarts: int
+    waiting: Waiting
+
+
+class EventRecord(NamedTuple):
+    """An event as the API shows it, or one of the simulation itself (source stowplan)."""
+
+    seconds: float
+    source: str
+    type: Literal["Normal", "Warning"]
+    reason: str
+    object: str
+    message: str
+
+
+Row = WorkloadSample | ServiceSample | AutoscalerSample | NodeSample | ClusterSample | AttemptRecord | PodRecord
+
+TABLES: Final[dict[type[Row], str]] = {
+    WorkloadSample: "series/workloads.csv",
+    ServiceSample: "series/services.csv",
+    AutoscalerSample: "series/autoscalers.csv",
+    NodeSample: "series/nodes.csv",
+    ClusterSample: "series/cluster.csv",
+    AttemptRecord: "attempts.csv",
+    PodRecord: "pods.csv",
+}
+"""The file of each table in a results folder."""
+
+EVENTS_FILE: Final = "events.jsonl"
+SUMMARY_FILE: Final = "summary.json"
+
+
+def header(table: type[Row]) -> list[str]:
+    """The names of the columns; the parts of waiting stand by themselves, as waiting_queue."""
+    names: list[str] = []
+    for name in table._fields:
+        names.extend(f"waiting_{part}" for part in Waiting._fields) if name == "waiting" else names.append(name)
+    return names
+
+
+def cells(row: Row) -> list[str]:
+    """The texts of the columns."""
+    texts: list[str] = []
+    for value in row:
+        if isinstance(value, Waiting):
+            texts.extend(text_of(part) for part in value)
+        else:
+            texts.append(text_of(value))
+    return texts
+
+
+def text_of(value: float | str | None) -> str:
+    """Whole numbers without a point, others to the microsecond or millionth, nothing for None."""
+    if isinstance(value, float):
+        value = round(value, 6)
+        return str(int(value)) if value == int(value) else repr(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,218 @@
+"""`stowplan simulate -f` from the arguments to the output, with a small engine in the place of the virtual cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from stowplan_operator.cli import cli, simulation_run
+from stowplan_operator.cli.run_progress import progress_text
+from stowplan_operator.cli.run_tables import sparkline
+from support import run_engine
+from support.simulations import small, write
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation_run, "engine", lambda: run_engine.run)
+
+
+def simulate(folder: Path, *arguments: str, simulation: Any = None) -> Result:
+    """The command with -f and a simulation in `folder`."""
+    path = write(folder, simulation or small())
+    return CliRunner().invoke(cli, ["simulate", "-f", path, *arguments], prog_name="stowplan")
+
+
+def test_a_run_ends_with_tables(tmp_path: Path) -> None:
+    """A line per workload and demand, then what happened."""
+    result = simulate(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "small: 00:10:00 from 2026-01-05T00:00:00Z, seed 0" in result.stdout
+    assert "shop/web" in result.stdout
+    assert "▁" in result.stdout
+    assert "40 placed, 0 found no node" in result.stdout
+    assert "filtered (M) 2.0, in all 80; scored (K) 1.0, in all 40" in result.stdout
+    assert "\x1b[" not in result.stdout
+
+
+def test_json_and_yaml_hold_the_same(tmp_path: Path) -> None:
+    """The schema's name and everything in it."""
+    as_json = json.loads(simulate(tmp_path, "-o", "json").stdout)
+    as_yaml = yaml.safe_load(simulate(tmp_path, "-o", "yaml").stdout)
+    assert as_json == as_yaml
+    assert as_json["schema"] == "stowplan.io/run/v1"
+    assert as_json["complete"] is True
+
+
+def test_seed_and_duration_replace_those_of_the_file(tmp_path: Path) -> None:
+    """--seed 0 is a seed, too: it replaces the 5 of the file."""
+    simulation = small()
+    simulation["spec"]["seed"] = 5
+    found = [
+        json.loads(simulate(tmp_path, "-o", "json", *arguments, simulation=simulation).stdout)
+        for arguments in ((), ("--seed", "0", "--duration", "5m"))
+    ]
+    assert [(report["inputs"]["seed"], report["reached"]) for report in found] == [(5, 600), (0, 300)]
+
+
+def test_results_go_to_a_folder(tmp_path: Path) -> None:
+    """What -o json prints is the summary."""
+    result = simulate(tmp_path, "--results", str(tmp_path / "out"), "-o", "json")
+    assert (tmp_path / "out" / "summary.json").read_text() == result.stdout
+    assert (tmp_path / "out" / "series" / "workloads.csv").is_file()
+
+
+def test_a_run_that_passes_a_bound_is_one_line_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    """Exit code 1; the table shows how far it came."""
+    simulation = small()
+    simulation["spec"]["bounds"] = {"pods": 3}
+    result = simulate(tmp_path, "--results", str(tmp_path / "out"), simulation=simulation)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"stowplan: error: {tmp_path}/simulation.yaml: spec.bounds.pods: more than 3 pods exist; "
+        f"what was finished is in {tmp_path}/out\n"
+    )
+    assert "not complete (too many pods)" in result.stdout
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["complete"] is False
+
+
+def test_warnings_are_lines_that_quiet_silences(tmp_path: Path) -> None:
+    """On standard error, so that -o json stays JSON."""
+    simulation = small()
+    simulation["spec"]["demand"] = []
+    assert simulate(tmp_path, "-o", "json", simulation=simulation).stderr.startswith("stowplan: warning: Horizontal")
+    assert simulate(tmp_path, "-q", simulation=simulation).stderr == ""
+
+
+ARGUMENTS = {
+    "both": (["{}", "nodes.yaml"], "-f and CLUSTER exclude each other: nodes.yaml goes into spec.cluster.files"),
+    "an option of the other": (["{}", "--config", "a.yaml"], "--config is for CLUSTER, not for -f"),
+    "another": (["{}", "--reschedule-all"], "--reschedule-all is for CLUSTER, not for -f"),
+    "no duration": (
+        ["{}", "--duration", "1d"],
+        "Invalid value for '--duration': \"1d\" is not a duration such as 90m or 24h",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_that_exclude_each_other_are_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+    """With exit code 2 and where to read on."""
+    path = write(tmp_path, small())
+    made = [argument.replace("{}", path) for argument in arguments]
+    result = CliRunner().invoke(cli, ["simulate", "-f", *made], prog_name="stowplan")
+    assert result.exit_code == 2
+    assert result.stderr == f"stowplan: error: {message} (see stowplan simulate --help)\n"
+
+
+def test_options_of_a_run_need_a_simulation() -> None:
+    """They mean nothing for manifests."""
+    result = CliRunner().invoke(cli, ["simulate", "nodes.yaml", "--results", "out"], prog_name="stowplan")
+    assert result.exit_code == 2
+    assert result.stderr == "stowplan: error: --results needs -f (see stowplan simulate --help)\n"
+
+
+def test_parquet_needs_a_folder(tmp_path: Path) -> None:
+    """And says so before the run."""
+    result = simulate(tmp_path, "--parquet")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "stowplan: error: --parquet: needs --results, the folder to write to\n",
+    )
+
+
+def test_bad_input_is_one_line_with_exit_code_2(tmp_path: Path) -> None:
+    """File, path in the YAML, what is allowed."""
+    simulation = small()
+    simulation["spec"]["samplin"] = {}
+    result = simulate(tmp_path, simulation=simulation)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"stowplan: error: {tmp_path}/simulation.yaml: spec.samplin: unknown field; did you mean sampling?\n"
+    )
+
+
+def test_a_folder_that_is_not_ours_is_refused_before_the_run(tmp_path: Path) -> None:
+    """Nobody wants to learn it after an hour."""
+    result = simulate(tmp_path, "--results", str(tmp_path))
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"stowplan: error: --results: {tmp_path}: holds simulation.yaml and no earlier result: "
+        "name an empty or a new folder\n"
+    )
+
+
+SLOW = """
+import sys, time
+from support import run_engine
+from stowplan_operator.cli import main, simulation_run
+
+def slow(simulation, *, progress, stop, sink):
+    def asked():
+        time.sleep(0.02)
+        print("running", file=sys.stderr, flush=True)
+        return stop()
+    return run_engine.run(simulation, progress=progress, stop=asked, sink=sink)
+
+simulation_run.engine = lambda: slow
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_and_leaves_what_is_finished(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """A real process and a real signal: the summary is whole, says `interrupted`, and so does the output."""
+    path = write(tmp_path, small())
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [
+        sys.executable,
+        str(script),
+        "simulate",
+        "-f",
+        path,
+        "--results",
+        str(tmp_path / "out"),
+        "--duration",
+        "24h",
+    ]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "running\n"
+        time.sleep(0.2)
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == code
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["complete"], summary["stopped"]) == (False, "interrupted")
+    rows = len((tmp_path / "out" / "pods.csv").read_text().splitlines()) - 1
+    assert summary["reached"] == rows * 15 > 0
+    assert "not complete (interrupted)" in stdout
+    assert stderr.splitlines()[-1].endswith(f"; what was finished is in {tmp_path}/out")
+
+
+def test_a_sparkline_shows_the_largest_of_each_part() -> None:
+    """Zero is blank, anything above it is seen, the maximum is full."""
+    assert sparkline([0, 1, 100, 50], "_abcd", 4) == "_adb"
+    assert sparkline([0, 1, 100, 50], "_abcd", 2) == "ad"
+    assert sparkline([0, 0], "_abcd") == "__"
+    assert sparkline([]) == ""
+
+
+def test_progress_tells_virtual_time_speed_and_what_is_left() -> None:
+    """An hour of two in one second: 3,600 times as fast as the clock, and one second to go."""
+    assert progress_text(3600, 7200, 1.0) == "01:00:00 of 02:00:00  3,600x  ETA 0:01"
+    assert progress_text(0, 7200, 0.0) == "00:00:00 of 02:00:00"
