@@ -3,6 +3,9 @@
 Every request, events and status writes included, takes a token; kube-controller-manager gives each controller 20
 requests a second and a burst of 30 (cmd/kube-controller-manager/app/options: kube-api-qps, kube-api-burst). A sync that
 has to wait is a generator: `yield from client.turn()` before each request.
+
+Events are sent in the background, but through the same client: they take tokens that requests then wait for. About one
+object a controller sends 25 events, and from then on one in five minutes (client-go/tools/record/events_cache.go).
 """
 
 from __future__ import annotations
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
 DEFAULT_QPS: Final = 20.0
 DEFAULT_BURST: Final = 30
+
+EVENT_BURST: Final = 25
+EVENT_QPS: Final = 1 / 300
+"""Events about one object that are sent; the others are dropped before they reach the API server."""
 
 SLOW_START: Final = 1
 """Size of the first batch of creations."""
@@ -42,6 +49,7 @@ class Client:
         self.server = server
         self.record = record
         self._limit = limit
+        self._events: dict[tuple[str, str], TokenBucket] = {}
 
     @property
     def is_limited(self) -> bool:
@@ -56,10 +64,16 @@ class Client:
                 yield self.kernel.now + wait
 
     def event(self, kind: str, obj: Any, reason: str, message: str, *, warning: bool = False) -> None:
-        """Record an event about an object. Events are sent in the background and take no token here."""
+        """Record an event about an object, whether or not an API server would see it."""
         meta = obj.metadata
         key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         self.record(kind, key, "Warning" if warning else "Normal", reason, message)
+        if self._limit is not None:
+            sent = self._events.get((kind, key))
+            if sent is None:
+                sent = self._events[kind, key] = TokenBucket(EVENT_QPS, EVENT_BURST)
+            if sent.take(self.kernel.now):
+                self._limit.reserve(self.kernel.now)
 
 
 class SlowStart:

@@ -40,24 +40,10 @@ if TYPE_CHECKING:
     from .api_server import ApiServer
     from .feed import ChangeFeed
 
-WATCHED: Final = frozenset(
-    {
-        "Pod",
-        "Node",
-        "Namespace",
-        "Service",
-        "ReplicationController",
-        "ReplicaSet",
-        "StatefulSet",
-        "PodDisruptionBudget",
-        "DeviceClass",
-        "ResourceSlice",
-    }
-)
 _OWNERS: Final = frozenset({"Service", "ReplicationController", "ReplicaSet", "StatefulSet"})
 """Kinds of which the scheduler reads the selector only."""
 
-_LOADED_FIRST: Final = (
+WATCHED: Final = (
     "Namespace",
     "Service",
     "ReplicationController",
@@ -69,6 +55,7 @@ _LOADED_FIRST: Final = (
     "Node",
     "Pod",
 )
+"""The kinds, in the order in which the scheduler is told of what is there at the start."""
 
 Listener = Callable[[Effect], None]
 """Told of every effect before it is carried out."""
@@ -110,10 +97,10 @@ class SchedulerProcess:
 
     def start(self, feed: ChangeFeed, latency: int = 0) -> None:
         """Take what is there, and watch from now on."""
-        for kind in _LOADED_FIRST:
+        for kind in WATCHED:
             for obj in self._server.all(kind).values():
                 self._tell(ObjectAdded(obj))
-        feed.watch("scheduler", WATCHED, self._changed, latency)
+        feed.watch("scheduler", frozenset(WATCHED), self._changed, latency)
         self._look()
 
     @property

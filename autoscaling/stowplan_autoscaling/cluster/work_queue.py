@@ -43,13 +43,25 @@ class TokenBucket:
         self._tokens = float(burst)
         self._last: int | None = None
 
+    def take(self, now: int) -> bool:
+        """Take a token if there is one; returns whether there was."""
+        self._refill(now)
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
     def reserve(self, now: int) -> int:
         """Take a token; returns how long to wait for it, in nanoseconds."""
-        if self._last is not None and now > self._last:
-            self._tokens = min(float(self._burst), self._tokens + (now - self._last) / SECOND * self._rate)
-        self._last = now if self._last is None else max(now, self._last)
+        self._refill(now)
         self._tokens -= 1.0
         return 0 if self._tokens >= 0 else int(-self._tokens / self._rate * SECOND)
+
+    def _refill(self, now: int) -> None:
+        last = self._last
+        if last is not None and now > last:
+            self._tokens = min(float(self._burst), self._tokens + (now - last) / SECOND * self._rate)
+        self._last = now if last is None else max(now, last)
 
 
 class WorkQueue:
@@ -81,7 +93,10 @@ class WorkQueue:
         self._bucket = TokenBucket(BUCKET_RATE, BUCKET_BURST)
         self._planned = False
         self.by_name = False
-        """Whether of several keys the first by name is taken, as if all were worked on at once and took turns."""
+        """Whether of several keys the first by name is taken, as if all were worked on at once and took turns.
+
+        Keys whose time has come are then taken up after everything else that happens at that time.
+        """
         self.syncs = 0
         """How many syncs there were, for reports."""
 
@@ -116,6 +131,12 @@ class WorkQueue:
         self._timer = None if when is None else self._kernel.at(when, self._due)
 
     def _due(self) -> None:
+        if self.by_name:
+            self._timer = self._kernel.at(self._kernel.now, self._take_due)
+        else:
+            self._take_due()
+
+    def _take_due(self) -> None:
         self._timer = None
         while (when := self._delayed.next_at) is not None and when <= self._kernel.now:
             self.add(self._delayed.pop())

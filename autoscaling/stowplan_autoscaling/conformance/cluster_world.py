@@ -181,11 +181,14 @@ class ClusterWorld:
             return
         self.kernel.now += nanoseconds(self._scenario["cycle"])
         life.log["failedAttempts"] = life.log.get("failedAttempts", 0) + 1
-        none = f"0/{len(self.nodes)} nodes are available"
-        message = f"{none}: preemption: {none}: {len(self.nodes)} Preemption is not helpful for scheduling."
-        if not self.nodes:
+        count = len(self.nodes)
+        none = f"0/{count} nodes are available:"
+        plugins = ["NodeAffinity"] if count and _names_its_nodes(pod.info.pod.spec) else []
+        reason = f" {count} node(s) didn't satisfy plugin(s) [NodeAffinity]." if plugins else ""
+        message = f"{none}{reason} preemption: {none} {count} Preemption is not helpful for scheduling."
+        if not count:
             message = "no nodes available to schedule pods"
-        self._note("unschedulable", pod=life.log["name"], message=message)
+        self._note("unschedulable", pod=life.log["name"], message=message, plugins=plugins)
 
     def _plan(self) -> None:
         for step in self._scenario.get("script") or ():
@@ -541,6 +544,13 @@ class ClusterWorld:
         line["able"] = reasons.get("AbleToScale", "")
         line["active"] = reasons.get("ScalingActive", "")
         line["limited"] = reasons.get("ScalingLimited", "")
+
+
+def _names_its_nodes(spec: PodSpec) -> bool:
+    """Whether the pod names the nodes that it may run on, as pods of a DaemonSet do."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    return bool(required and all(term.match_fields for term in required.node_selector_terms))
 
 
 def _requested(spec: PodSpec, name: str) -> int:

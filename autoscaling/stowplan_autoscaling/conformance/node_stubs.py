@@ -201,7 +201,8 @@ class OrderlyEviction(TaintEvictionController):
         deletion.timer = None
         self._due.append((key, deletion))
         if len(self._due) == 1:
-            self._kernel.at(self._kernel.now, self._delete_due)
+            # At the end of the line of what is due now, and once more behind those who have come there meanwhile.
+            self._kernel.at(self._kernel.now, lambda: self._kernel.at(self._kernel.now, self._delete_due))
 
     def _delete_due(self) -> None:
         due, self._due = self._due, []
