@@ -1,18 +1,22 @@
-"""Fixtures that every test may use: data beside the repository, the real kube-scheduler, hypothesis profiles.
+"""Fixtures that every test may use: data beside the repository, the real Kubernetes programs, hypothesis profiles.
 
 A test that needs something which is not part of the repository asks for it here and is skipped, with a reason that says
 how to get it, where that is absent. Continuous integration sets
-``STOWPLAN_REQUIRE_ORACLE=1``: there the tests that need the real scheduler must run.
+``STOWPLAN_REQUIRE_ORACLE=1``: there the tests that need the real programs must run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from integration.control_plane import ControlPlane
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -58,13 +62,46 @@ def build_folder() -> Path:
     return Path(os.environ.get("STOWPLAN_BUILD") or cache / "stowplan") / "bin"
 
 
-@pytest.fixture(scope="session")
-def oracle() -> Path:
-    """The program that runs the real kube-scheduler: ``STOWPLAN_ORACLE``, by default what ``make oracle`` built."""
-    program = Path(os.environ.get("STOWPLAN_ORACLE") or build_folder() / "oracle")
+def _program(name: str, variable: str, what: str) -> Path:
+    """A program that `make oracle` builds, unless a variable of the environment names another one; skips without it."""
+    program = Path(os.environ.get(variable) or build_folder() / name)
     if not os.access(program, os.X_OK):
-        reason = "needs the real kube-scheduler: run `make oracle` (needs Go) or set STOWPLAN_ORACLE"
+        reason = f"needs {what}: run `make oracle` (needs Go) or set {variable}"
         if os.environ.get("STOWPLAN_REQUIRE_ORACLE") == "1":
             pytest.fail(f"{reason}; STOWPLAN_REQUIRE_ORACLE=1 forbids skipping")
         pytest.skip(reason)
     return program
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Path:
+    """The program that runs the real kube-scheduler: ``STOWPLAN_ORACLE``, by default what ``make oracle`` built."""
+    return _program("oracle", "STOWPLAN_ORACLE", "the real kube-scheduler")
+
+
+@pytest.fixture(scope="session")
+def rig() -> Path:
+    """The program that runs a real control plane: ``STOWPLAN_RIG``, by default what ``make oracle`` built."""
+    return _program("rig", "STOWPLAN_RIG", "a real control plane")
+
+
+@pytest.fixture(scope="session")
+def control_plane(rig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One real control plane for all tests, without scheduler: etcd, API server, controllers.
+
+    Its logs stay in pytest's temporary folder; the report of a failed test names it.
+    """
+    from integration.control_plane import ControlPlane
+
+    with ControlPlane(rig, tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say where the logs are if a test with a control plane fails."""
+    report = yield
+    plane = getattr(item, "funcargs", {}).get("control_plane")
+    if report.failed and plane is not None:
+        report.sections.append(("control plane", f"its logs: {plane.folder}"))
+    return report

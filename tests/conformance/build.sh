@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Go programs that the tests and benchmarks compare with: the real kube-scheduler and the real controllers
-# behind a JSON interface.
+# behind a JSON interface, and a real control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler).
 #
-#   tests/conformance/build.sh [oracle|controllers|bench]...        (default: all)
+#   tests/conformance/build.sh [oracle|controllers|bench|rig]...        (default: all)
 #
 # The programs are written to $STOWPLAN_BUILD/bin, by default to the user's cache folder, never into the tree.
 # The paths of what was built are printed on stdout, progress goes to stderr.
@@ -22,7 +22,8 @@ module_of() {
         oracle) echo "$root/tests/conformance/oracle" ;;
         controllers) echo "$root/tests/conformance/controllers" ;;
         bench) echo "$root/tests/benchmarks/upstream" ;;
-        *) echo "build.sh: unknown program '$1': one of oracle, controllers, bench" >&2; return 2 ;;
+        rig) echo "$root/tests/integration/rig" ;;
+        *) echo "build.sh: unknown program '$1': one of oracle, controllers, bench, rig" >&2; return 2 ;;
     esac
 }
 
@@ -42,7 +43,7 @@ require_go() {
     fi
 }
 
-if [ $# -eq 0 ]; then set -- oracle controllers bench; fi
+if [ $# -eq 0 ]; then set -- oracle controllers bench rig; fi
 for name in "$@"; do module_of "$name" >/dev/null; done
 mkdir -p "$out"
 scratch=$(mktemp -d)
@@ -55,6 +56,10 @@ for name in "$@"; do
     if [ "$name" = controllers ]; then
         overlay=$("$module/overlay.sh" "$scratch")
         extra=(-overlay "$overlay")
+    elif [ "$name" = rig ]; then
+        # What /version says; it is set when linking, so the compiled packages are still shared.
+        version=$(awk '$1 == "k8s.io/kubernetes" {print $2; exit}' "$module/go.mod")
+        extra=(-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version")
     fi
     # A rename keeps a program that is running right now whole.
     (cd "$module" && go build "${flags[@]}" ${extra[@]+"${extra[@]}"} -o "$out/$name.new.$$" .) || { rm -f "$out/$name.new.$$"; exit 1; }

@@ -7,8 +7,9 @@ In the modes evaluate and run scenarios come from ``gen.py``, expected answers f
 ``controllers/gen_MODE.py``, the program ``controllers`` and ``python -m stowplan_autoscaling.conformance``.
 ``make oracle`` builds both programs. Without ``--seed`` a new one is drawn and printed, so that a difference
 can be had again. Scenarios whose answer upstream leaves to chance are solved several times; in ``run`` mode unstable
-ones are dropped, in ``evaluate`` mode their unstable fields are not compared. The controllers' answers are the same in
-every run.
+ones are dropped, in ``evaluate`` mode their unstable fields are not compared. The controllers' answers are nearly always
+the same in every run: where ours differs they are asked again, and if they contradict themselves, nobody is judged by
+that scenario (``MOST_UNSETTLED`` of them at most).
 
 Exit codes: 0 nothing differs (unsupported scenarios are counted, not judged), 1 something differs, 2 bad use,
 3 no oracle.
@@ -17,12 +18,15 @@ Exit codes: 0 nothing differs (unsupported scenarios are counted, not judged), 1
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # as a program it has only its own folder on the path
@@ -32,6 +36,10 @@ from support.recorded import comparer  # noqa: E402
 
 COUNTS = {"evaluate": 200, "run": 200, "hpa": 300, "cluster": 20, "workloads": 60}
 REPEAT = "8"  # solutions per scenario that upstream may answer in several ways
+ASKED_AGAIN = 3
+"""How often the controllers are asked again for a scenario that we answer otherwise."""
+MOST_UNSETTLED = 2
+"""Scenarios per comparison that the controllers may answer in several ways."""
 AS_STORED = (b'"1.5Gi"', b'"1536Mi"')  # what an API server makes of it: README.md, "Known artefacts"
 
 
@@ -71,10 +79,32 @@ def record_controllers(program: Path, mode: str, seed: int, count: int, path: Pa
     script = HERE / "controllers" / f"gen_{mode}.py"
     generate = [sys.executable, str(script), "--seed", str(seed), "--count", str(count)]
     scenarios = subprocess.run(generate, check=True, stdout=subprocess.PIPE).stdout
-    solve = [str(program), comparer_mode(mode)]
-    answers = subprocess.run(solve, check=True, input=scenarios, stdout=subprocess.PIPE).stdout
-    pairs = zip(scenarios.splitlines(), answers.splitlines(), strict=True)
+    pairs = zip(scenarios.splitlines(), _solved(program, mode, scenarios).splitlines(), strict=True)
     path.write_bytes(b"".join(b'{"scenario":%s,"expected":%s}\n' % pair for pair in pairs))
+
+
+def _solved(program: Path, mode: str, scenarios: bytes) -> bytes:
+    solve = [str(program), comparer_mode(mode)]
+    return subprocess.run(solve, check=True, input=scenarios, stdout=subprocess.PIPE).stdout
+
+
+def unsettled(program: Path, mode: str, path: Path, names: Collection[str]) -> list[str]:
+    """Of the named scenarios of ``path`` those that the program answers otherwise when it is asked again.
+
+    Raises:
+        subprocess.CalledProcessError: the program failed.
+    """
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()] if names else []
+    return [
+        line["scenario"]["id"]
+        for line in lines
+        if line["scenario"]["id"] in names and _contradicts_itself(program, mode, line)
+    ]
+
+
+def _contradicts_itself(program: Path, mode: str, line: dict[str, Any]) -> bool:
+    scenario = json.dumps(line["scenario"]).encode() + b"\n"
+    return any(json.loads(_solved(program, mode, scenario)) != line["expected"] for _ in range(ASKED_AGAIN))
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -107,16 +137,22 @@ def main(argv: list[str] | None = None) -> int:
                 record_controllers(program, mode, seed, count, path)
             else:
                 record(program, mode, seed, count, options.features, path)
-            failed |= not compare(mode, path)
+            failed |= not compare(mode, path, program)
     return 1 if failed else 0
 
 
-def compare(mode: str, path: Path) -> bool:
+def compare(mode: str, path: Path, program: Path) -> bool:
     """Prints the report of golden lines; false if something differs. Only scheduler modes may leave scenarios out."""
     report = comparer().check(comparer_mode(mode), comparer().load(path, comparer_mode(mode)), our_command(mode))
     comparer().print_report(report)
     print(report.summary(mode), flush=True)
-    return bool(report.ok(allow_unsupported=0 if mode in CONTROLLER_MODES else report.total))
+    if mode not in CONTROLLER_MODES:
+        return bool(report.ok(allow_unsupported=report.total))
+    chance = unsettled(program, mode, path, [name for name, _ in report.different])
+    if chance:
+        print(f"answered in several ways by upstream, too: {', '.join(chance)}", flush=True)
+    report.different = [each for each in report.different if each[0] not in chance]
+    return bool(report.ok()) and len(chance) <= MOST_UNSETTLED
 
 
 if __name__ == "__main__":

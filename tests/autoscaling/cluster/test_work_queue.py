@@ -209,6 +209,20 @@ def test_keys_by_name_take_turns() -> None:
     assert [key for _, key in one.log] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(("by_name", "expected"), [(False, ["b", "other", "a"]), (True, ["other", "a", "b"])])
+def test_keys_that_take_turns_come_after_what_else_is_due(by_name: bool, expected: list[str]) -> None:
+    """The real ones take turns only when everything else is idle; a queue of its own time goes by plan."""
+    one = Controller()
+    one.queue.by_name = by_name
+    order: list[str] = []
+    one.act = order.append
+    one.queue.add_after("b", 7 * MILLISECOND)
+    one.plan(7, lambda: order.append("other"))
+    one.plan(7, lambda: one.queue.add("a"))
+    one.run(1)
+    assert order == expected
+
+
 DELAYS = st.lists(
     st.tuples(st.integers(0, 20), st.sampled_from("abc"), st.integers(0, 15)), min_size=1, max_size=12
 )
