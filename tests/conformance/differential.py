@@ -7,9 +7,9 @@ In the modes evaluate and run scenarios come from ``gen.py``, expected answers f
 ``controllers/gen_MODE.py``, the program ``controllers`` and ``python -m stowplan_autoscaling.conformance``.
 ``make oracle`` builds both programs. Without ``--seed`` a new one is drawn and printed, so that a difference
 can be had again. Scenarios whose answer upstream leaves to chance are solved several times; in ``run`` mode unstable
-ones are dropped, in ``evaluate`` mode their unstable fields are not compared. The controllers' answers are nearly always
-the same in every run: where ours differs they are asked again, and if they contradict themselves, nobody is judged by
-that scenario (``MOST_UNSETTLED`` of them at most).
+ones are dropped, in ``evaluate`` mode their unstable fields are not compared. The controllers' answers are nearly
+always the same in every run: where ours differs they are asked again, and if they contradict themselves, nobody is
+judged by that scenario (``MOST_UNSETTLED`` of them at most).
 
 Exit codes: 0 nothing differs (unsupported scenarios are counted, not judged), 1 something differs, 2 bad use,
 3 no oracle.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conformance.differential import program_path
+from conformance.differential import ASKED_AGAIN, program_path
 from conformance.run import SHARED_ONLY, compare_mode, golden_path
 
 LEAVES_A_PIPE_OPEN = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
@@ -51,6 +51,17 @@ def answers(program: Path, mode: str, lines: list[dict[str, Any]]) -> list[dict[
     text = "".join(json.dumps(line["scenario"]) + "\n" for line in lines)
     output = subprocess.run([str(program), mode], input=text, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in output.splitlines()]
+
+
+def otherwise(program: Path, mode: str, lines: list[dict[str, Any]]) -> list[str]:
+    """The scenarios that the program never answers as recorded, asked again as often as fresh ones are.
+
+    About one answer of a thousand depends on which goroutine was quicker.
+    """
+    for _ in range(1 + ASKED_AGAIN):
+        found = answers(program, mode, lines) if lines else []
+        lines = [line for line, answer in zip(lines, found, strict=True) if answer != line["expected"]]
+    return [line["scenario"]["id"] for line in lines]
 
 
 @pytest.mark.shared
@@ -96,11 +107,11 @@ def test_the_generator_still_makes_the_recorded_scenarios_of_other_workloads(rep
 def test_the_carried_program_gives_the_recorded_timelines(shared_dir: Path, controllers: Path, mode: str) -> None:
     """It has learnt more controllers since the timelines were recorded; what it does with these must not change."""
     lines = recorded(shared_dir / "conformance" / SHARED_ONLY[mode][0], SAMPLE[mode])
-    assert answers(controllers, mode, lines) == [line["expected"] for line in lines]
+    assert otherwise(controllers, mode, lines) == []
 
 
 @pytest.mark.oracle
 def test_the_carried_program_gives_the_recorded_timelines_of_other_workloads(controllers: Path) -> None:
     """A build with other dependencies, or a change of the Go program, must not judge by other answers."""
     lines = recorded(golden_path("workloads", shared=None), SAMPLE["workloads"])
-    assert answers(controllers, "cluster", lines) == [line["expected"] for line in lines]
+    assert otherwise(controllers, "cluster", lines) == []

@@ -35,16 +35,28 @@ class Change(NamedTuple):
     new: Any
 
 
+Selects = Callable[[str, Any, Any], bool]
+"""Whether a watcher asked for the change (kind, old, new) of an object; its field selector."""
+
+
 class Watcher:
     """One client with its watches: a set of kinds, and how long a change takes to reach it (nanoseconds)."""
 
-    __slots__ = ("handler", "kinds", "latency", "name", "waiting")
+    __slots__ = ("handler", "kinds", "latency", "name", "selects", "waiting")
 
-    def __init__(self, name: str, kinds: frozenset[str], latency: int, handler: Callable[[Change], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        kinds: frozenset[str],
+        latency: int,
+        handler: Callable[[Change], None],
+        selects: Selects | None,
+    ) -> None:
         self.name = name
         self.kinds = kinds
         self.latency = latency
         self.handler = handler
+        self.selects = selects
         self.waiting: deque[Change] = deque()
 
 
@@ -56,9 +68,17 @@ class ChangeFeed:
         self._watchers: list[Watcher] = []
         kernel.feed = self
 
-    def watch(self, name: str, kinds: frozenset[str], handler: Callable[[Change], None], latency: int = 0) -> Watcher:
-        """Register a watcher; it sees the writes that come after."""
-        watcher = Watcher(name, kinds, latency, handler)
+    def watch(
+        self,
+        name: str,
+        kinds: frozenset[str],
+        handler: Callable[[Change], None],
+        latency: int = 0,
+        *,
+        selects: Selects | None = None,
+    ) -> Watcher:
+        """Register a watcher; it sees the writes that come after, or those of them that it `selects`."""
+        watcher = Watcher(name, kinds, latency, handler, selects)
         self._watchers.append(watcher)
         return watcher
 
@@ -66,7 +86,7 @@ class ChangeFeed:
         """Pass a write on to whoever watches its kind."""
         now, made = self._kernel.now, None
         for watcher in self._watchers:
-            if kind in watcher.kinds:
+            if kind in watcher.kinds and (watcher.selects is None or watcher.selects(kind, old, new)):
                 due = now + watcher.latency
                 if made is None or made.due != due:
                     made = Change(due, version, change, kind, key, old, new)

@@ -27,9 +27,9 @@ from stowplan_scheduler.effects import (
 from stowplan_scheduler.events import EffectDone, Event, ObjectAdded, ObjectDeleted, ObjectUpdated, TimerFired
 from stowplan_scheduler.objects import PodCondition
 
-from .errors import ApiError, NotFoundError
+from .errors import ApiError, ConflictError, NotFoundError
 from .feed import Change, ChangeType
-from .pods import ClusterPod
+from .pods import FAILED, SUCCEEDED, ClusterPod
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Kernel
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .api_server import ApiServer
     from .feed import ChangeFeed
 
+_ENDED: Final = frozenset({SUCCEEDED, FAILED})
 _OWNERS: Final = frozenset({"Service", "ReplicationController", "ReplicaSet", "StatefulSet"})
 """Kinds of which the scheduler reads the selector only."""
 
@@ -100,7 +101,7 @@ class SchedulerProcess:
         for kind in WATCHED:
             for obj in self._server.all(kind).values():
                 self._tell(ObjectAdded(obj))
-        feed.watch("scheduler", frozenset(WATCHED), self._changed, latency)
+        feed.watch("scheduler", frozenset(WATCHED), self._changed, latency, selects=_selects)
         self._look()
 
     @property
@@ -174,10 +175,10 @@ class SchedulerProcess:
         try:
             held: ClusterPod = self._server.get("Pod", effect.pod.key)
             if held.metadata.uid != effect.pod.metadata.uid:
-                return Outcome(Result.FAILED, f'pod "{effect.pod.key}": uid precondition failed')
+                raise _other_pod(held, effect.pod.metadata.uid)
             self._server.bind(effect.pod.key, effect.node_name)
         except ApiError as failure:
-            return Outcome(Result.FAILED, str(failure))
+            return Outcome(Result.FAILED, f'running Bind plugin "DefaultBinder": {failure}')
         return DONE
 
     def _patch(self, effect: PatchPodStatus) -> None:
@@ -213,6 +214,20 @@ class SchedulerProcess:
         return DONE
 
 
+def _other_pod(held: ClusterPod, uid: str) -> ConflictError:
+    """A pod of that name which is not the one that was to be bound (pkg/registry/core/pod/storage/storage.go)."""
+    return ConflictError(
+        f'Operation cannot be fulfilled on pods "{held.metadata.name}": StorageError: invalid object, Code: 4, '
+        f"Key: /registry/pods/{held.key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        f"UID in precondition: {uid}, UID in object meta: {held.metadata.uid}"
+    )
+
+
+def _selects(kind: str, old: Any, new: Any) -> bool:
+    """Pods that have ended are not asked for (NewInformerFactory of pkg/scheduler/scheduler.go); that they end is."""
+    return kind != "Pod" or new.status.phase not in _ENDED or (old is not None and old.status.phase not in _ENDED)
+
+
 def _is_of_no_interest(change: Change) -> bool:
     """Whether the scheduler reads nothing of what changed."""
     if change.kind == "Pod":
@@ -227,7 +242,8 @@ def _is_of_no_interest(change: Change) -> bool:
             and new.status.nominated_node_name == old.status.nominated_node_name
         )
     if change.kind in _OWNERS:
-        return bool(change.old.spec.selector == change.new.spec.selector)
+        old, new = change.old.spec, change.new.spec
+        return bool(old is new or old.selector is new.selector or old.selector == new.selector)
     return False
 
 

@@ -560,12 +560,11 @@ def _requested(spec: PodSpec, name: str) -> int:
 
 
 def _through_json(pod: ClusterPod) -> ClusterPod:
-    """A patch goes through JSON there, where times have whole seconds."""
+    """A patch of the status goes through JSON there, where times have whole seconds."""
     started = None if pod.started is None else whole_seconds(pod.started)
     status = pod.status if started is None else replace(pod.status, start_time=format_time(started))
     return replace(
         pod,
-        created=whole_seconds(pod.created),
         started=started,
         ready_since=whole_seconds(pod.ready_since),
         status=status,

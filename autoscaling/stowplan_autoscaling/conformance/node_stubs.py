@@ -161,7 +161,7 @@ class NodeStubs:
 
 
 class Heartbeats(NodeFaults):
-    """Leases at fixed times after the creation of a node (`made`); reports (`posted`) and the end of a silence count."""
+    """Leases at fixed times after the creation of a node (`made`); reports and ends of silence (`posted`) count too."""
 
     def __init__(self, kernel: Kernel, server: ApiServer) -> None:
         super().__init__(kernel, server, Streams(0))
@@ -201,8 +201,11 @@ class OrderlyEviction(TaintEvictionController):
         deletion.timer = None
         self._due.append((key, deletion))
         if len(self._due) == 1:
-            # At the end of the line of what is due now, and once more behind those who have come there meanwhile.
-            self._kernel.at(self._kernel.now, lambda: self._kernel.at(self._kernel.now, self._delete_due))
+            self._kernel.at(self._kernel.now, self._let_pass)
+
+    def _let_pass(self) -> None:
+        """At the end of the line of what is due now: go behind those who have come there meanwhile."""
+        self._kernel.at(self._kernel.now, self._delete_due)
 
     def _delete_due(self) -> None:
         due, self._due = self._due, []

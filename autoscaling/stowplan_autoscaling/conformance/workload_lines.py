@@ -20,6 +20,7 @@ def _reason(job: Job, *kinds: str) -> str:
 
 
 def job_numbers(job: Job) -> list[Any]:
+    """[active, ready, succeeded, failed, reason] of a sample."""
     status = job.status
     reason = _reason(job, COMPLETE, FAILED, SUSPENDED)
     return [status.active, status.ready or 0, status.succeeded, status.failed, reason]
@@ -30,12 +31,14 @@ def _seconds(at: int | None) -> float | None:
 
 
 def cron_job_numbers(cron_job: CronJob) -> list[int]:
+    """[active, last schedule, last success]; seconds, -1 for never."""
     status = cron_job.status
     times = (status.last_schedule_time, status.last_successful_time)
     return [len(status.active), *(-1 if at is None else (at - EPOCH) // SECOND for at in times)]
 
 
 def stateful_set_numbers(stateful_set: StatefulSet) -> list[int]:
+    """[replicas, ready, current, updated, available]."""
     status = stateful_set.status
     return [
         status.replicas, status.ready_replicas, status.current_replicas, status.updated_replicas,
@@ -44,6 +47,7 @@ def stateful_set_numbers(stateful_set: StatefulSet) -> list[int]:
 
 
 def daemon_set_numbers(daemon_set: DaemonSet) -> list[int]:
+    """[desired, current, ready, updated, unavailable]."""
     status = daemon_set.status
     return [
         status.desired_number_scheduled, status.current_number_scheduled, status.number_ready,
@@ -52,6 +56,7 @@ def daemon_set_numbers(daemon_set: DaemonSet) -> list[int]:
 
 
 def job_end(job: Job) -> dict[str, Any]:
+    """What has become of a job that is there at the end."""
     status = job.status
     return {
         "name": job.metadata.name,

@@ -14,6 +14,7 @@ from .cluster import without_nulls
 
 
 def changed_node(node: Any, step: Mapping[str, Any]) -> Any:
+    """The node after a step `taint`, `untaint` (by key) or `label` (an empty value takes the label off)."""
     if step["op"] == "label":
         labels = dict(node.metadata.labels)
         for key, value in step["labels"].items():
@@ -30,6 +31,7 @@ def changed_node(node: Any, step: Mapping[str, Any]) -> Any:
 
 
 def changed_spec(spec: Any, step: Mapping[str, Any]) -> Any:
+    """The spec after a step `scale`, `suspend`, `partition` or `rollout`."""
     operation, number = step["op"], step.get("n", 0)
     if operation == "scale":
         return replace(spec, parallelism=number) if step["kind"] == "job" else replace(spec, replicas=number)

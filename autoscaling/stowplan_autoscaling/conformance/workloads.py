@@ -1,16 +1,15 @@
 """Mode `workloads`: scenarios of mode `cluster` that also have Jobs, CronJobs, StatefulSets and DaemonSets.
 
 `WorkloadWorld` adds to `ClusterWorld` what tests/conformance/controllers/internal/clustersim/workloads.go adds to its
-stubs: pods that end, finalizers, a garbage collector, and the user's steps on these objects. What it adds for nodes that
-fail is in `node_stubs`.
+stubs: pods that end, finalizers, a garbage collector, and the user's steps on these objects. Nodes that fail are the
+matter of `node_stubs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.client import Client
@@ -19,7 +18,6 @@ from stowplan_autoscaling.cluster.controllers.daemon_set import DaemonSetControl
 from stowplan_autoscaling.cluster.controllers.job import JobController, TtlAfterFinishedController
 from stowplan_autoscaling.cluster.controllers.stateful_set import StatefulSetController
 from stowplan_autoscaling.cluster.errors import NotFoundError
-from stowplan_autoscaling.cluster.informers import Informers
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
 from stowplan_autoscaling.cluster.objects.batch import (
     COMPLETION_INDEX,
@@ -46,12 +44,9 @@ from stowplan_scheduler.objects import controller_of
 from .cluster import KINDS, decode, decode_hpa
 from .cluster_world import KCM_KINDS, ClusterWorld, PodLife
 from .node_stubs import NodeStubs
+from .turns import TurnClient, TurnInformers
 from .workload_lines import cron_job_numbers, daemon_set_numbers, job_end, job_numbers, stateful_set_numbers
 from .workload_steps import changed_node, changed_spec
-
-if TYPE_CHECKING:
-    from stowplan_autoscaling.cluster.api_server import ApiServer
-    from stowplan_autoscaling.cluster.feed import ChangeFeed
 
 WORKLOADS: Final[Mapping[str, tuple[str, type]]] = {
     "statefulSets": ("StatefulSet", StatefulSet),
@@ -96,23 +91,6 @@ def _decode(kind: type, raw: Any, *, namespaced: bool) -> Any:
     return found
 
 
-class _Informers(Informers):
-    """Informers that have controllers added when those of the other world are there."""
-
-    def __init__(
-        self, kinds: Iterable[str], add_controllers: Callable[[], None], start_controllers: Callable[[], None]
-    ) -> None:
-        super().__init__(kinds)
-        self._add_controllers = add_controllers
-        self._start_controllers = start_controllers
-
-    def start(self, server: ApiServer, feed: ChangeFeed) -> None:
-        """Add the controllers, then begin."""
-        self._add_controllers()
-        super().start(server, feed)
-        self._start_controllers()
-
-
 class WorkloadWorld(ClusterWorld):
     """One scenario with any kind of workload."""
 
@@ -128,7 +106,8 @@ class WorkloadWorld(ClusterWorld):
         self._used = _used_kinds(scenario)
         super().__init__(scenario, config)
         self._node_stubs = NodeStubs(scenario, self.kernel, self.server, self.lives, self._meter, self._note)
-        self.informers = _Informers(
+        self._seen = self.informers = TurnInformers(
+            self.kernel,
             (*KCM_KINDS, *(kind for kind in _RANKS if kind in self._used)),
             self._add_controllers,
             self._node_stubs.start,
@@ -147,9 +126,10 @@ class WorkloadWorld(ClusterWorld):
         return {**result, "jobs": self._ends()}
 
     def _add_controllers(self) -> None:
-        kernel, informers = self.kernel, self.informers
-        client = Client(kernel, self.server)
-        self._node_stubs.add_lifecycle(informers, client)
+        kernel, informers = self.kernel, self._seen
+        others = Client(kernel, self.server)
+        self._node_stubs.add_lifecycle(informers, others)
+        client = TurnClient(kernel, self.server, informers)
         # Theirs have more workers than there are objects, whose writes take turns by name.
         queues: list[WorkQueue] = []
         if "Job" in self._used:
@@ -164,7 +144,7 @@ class WorkloadWorld(ClusterWorld):
             queues.append(DaemonSetController(kernel, informers, client, workers=1).queue)
         for queue in queues:
             queue.by_name = True
-        self._node_stubs.add_eviction(informers, client)
+        self._node_stubs.add_eviction(informers, others)
 
     # ---- API server --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A controller's work queue: de-duplication, delays, back-off, the bucket that all keys share, and syncs that take time."""
+"""A controller's work queue: no key twice, delays, back-off, the bucket that all keys share, syncs that take time."""
 
 from __future__ import annotations
 
@@ -223,9 +223,7 @@ def test_keys_that_take_turns_come_after_what_else_is_due(by_name: bool, expecte
     assert order == expected
 
 
-DELAYS = st.lists(
-    st.tuples(st.integers(0, 20), st.sampled_from("abc"), st.integers(0, 15)), min_size=1, max_size=12
-)
+DELAYS = st.lists(st.tuples(st.integers(0, 20), st.sampled_from("abc"), st.integers(0, 15)), min_size=1, max_size=12)
 
 
 @given(DELAYS)

@@ -148,7 +148,9 @@ class HorizontalPodAutoscalers:
         # No pod of the workload belongs to another one, and no other autoscaler has this workload: no rivals.
         controller.selectors.update(hpa.metadata.namespace, hpa.metadata.name, selector)
         plan = sync.plan.metrics[0]
-        totals = totals_of(columns.columns, columns.samples, number, plan, controller.calculator.rules, now)
+        totals = columns.plain_totals(number)
+        if totals is None:
+            totals = totals_of(columns.columns, columns.samples, number, plan, controller.calculator.rules, now)
         found = None if totals is None else propose(totals, plan, sync.current, sync.plan.tolerances)
         if found is None:
             controller.compute(sync, scale, selector, self._pods, self._metrics, now)

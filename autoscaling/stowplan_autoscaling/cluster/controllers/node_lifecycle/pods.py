@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stowplan_autoscaling.cluster.api_server import whole_seconds
 from stowplan_autoscaling.cluster.pods import FALSE, ClusterPod
 
 from .taints import Outcome
@@ -29,6 +30,6 @@ def mark_not_ready(client: Client, pods: Iterable[ClusterPod]) -> Outcome:
         if stored.version != pod.version:
             failed = True
         else:
-            server.put("Pod", replace(stored, ready=FALSE, ready_since=server.stamp(client.kernel.now)))
+            server.put("Pod", replace(stored, ready=FALSE, ready_since=whole_seconds(client.kernel.now)))
         client.event("Pod", pod, "NodeNotReady", "Node is not ready", warning=True)
     return failed

@@ -399,6 +399,10 @@ func (s *Store) bind(ns string, b *v1.Binding) (runtime.Object, error) {
 	if old == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), b.Name)
 	}
+	if b.UID != "" && b.UID != old.UID { // another pod of that name, in the words of the real server
+		return nil, apierrors.NewConflict(gvr.GroupResource(), b.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/pods/%s, "+
+			"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s", key(ns, b.Name), b.UID, old.UID))
+	}
 	if old.Spec.NodeName != "" {
 		return nil, apierrors.NewConflict(gvr.GroupResource(), b.Name, fmt.Errorf("pod %s is already assigned to node %q", b.Name, old.Spec.NodeName))
 	}
