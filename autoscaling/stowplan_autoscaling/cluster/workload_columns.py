@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_autoscaling.hpa.pod_columns import PodColumns, SampleColumns
+from stowplan_autoscaling.hpa.totals import Totals, plain_totals
 
 from .pods import ClusterPod
 from .selector_index import SelectorIndex
@@ -35,6 +36,10 @@ class WorkloadColumns:
         self.samples = SampleColumns(len(self.columns))
         self._numbers: dict[int, int] = {}
         """Number of a workload by identity of its pods' mapping in the index."""
+        self._plain: list[Totals | None] | None = None
+        """Sums of the plain workloads since the last publication; None as long as nobody has asked."""
+        self._changed_since: set[int] = set()
+        """Workloads whose pods have changed since those sums were made."""
         self.on_row: Callable[[str, int], None] | None = None
         """Told the key of a pod and its row, -1 when it has none any more: for who publishes by rows."""
         self._mappings: list[dict[str, ClusterPod]] = []
@@ -53,6 +58,15 @@ class WorkloadColumns:
                 self._put(pod)
         return None if number in self._shared else number
 
+    def plain_totals(self, number: int) -> Totals | None:
+        """The workload summed up, where nothing depends on the moment; None otherwise."""
+        if self._plain is None:
+            self._plain = plain_totals(self.columns, self.samples)
+            self._changed_since.clear()
+        if number in self._changed_since or number >= len(self._plain):
+            return None
+        return self._plain[number]
+
     def _changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
         if new is not None:
             if old is not None and new.metadata.labels is not old.metadata.labels:
@@ -66,6 +80,7 @@ class WorkloadColumns:
         row = self.columns.rows.get(pod.key)
         if row is None:
             return
+        self._changed_since.add(int(self.columns.workload[row]))
         if not any(id(group) in self._numbers for group in self._index.groups_of(pod)):
             self._remove(pod.key)
 
@@ -81,6 +96,7 @@ class WorkloadColumns:
         if len(numbers) > 1:
             self._shared.update(numbers)
         if numbers:
+            self._changed_since.add(numbers[0])
             is_new = pod.key not in self.columns.rows
             row = self.columns.put(pod, numbers[0])
             if is_new and self.on_row is not None:
@@ -97,6 +113,7 @@ class WorkloadColumns:
 
     def publish_rows(self, rows: Int64, timestamp: int, window: int, values: Int64) -> None:
         """The same by rows; -1 stands for a pod that has none."""
+        self._plain = None
         known = rows >= 0
         rows = rows[known]
         samples = self.samples
@@ -111,3 +128,4 @@ class WorkloadColumns:
         row = self.columns.rows.get(key)
         if row is not None and row < len(self.samples.present):
             self.samples.present[row] = False
+            self._changed_since.add(int(self.columns.workload[row]))

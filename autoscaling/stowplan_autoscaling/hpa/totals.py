@@ -12,6 +12,7 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .plan import MetricPlan
 from .pod_columns import COUNTED, IS_READY, IS_UNREADY, NEVER, NO_CONDITION, WAITING, Int64, PodColumns, SampleColumns
@@ -82,6 +83,33 @@ def totals_of(
     )
 
 
+def plain_totals(columns: PodColumns, samples: SampleColumns) -> list[Totals | None]:
+    """Of all workloads at once; None where a pod lacks its sample or is not ready for long.
+
+    For the others nothing depends on the moment: the sums hold until a pod of theirs or the samples change.
+    """
+    order, bounds = columns.by_workload()
+    state, present = columns.state[order], samples.present[order]
+    values, requests = samples.value[order], columns.request[order]
+    if _may_overflow(values, requests, max(len(order), 100)):
+        return []
+    counted, unready = (state == COUNTED) & present, state == WAITING
+    odd = (state == COUNTED) & ~present
+    if columns.resource == CPU:
+        ready, started, since = columns.ready[order], columns.started[order], columns.ready_since[order]
+        plain = (ready == IS_READY) & (started != NEVER) & (samples.timestamp[order] >= since + samples.window[order])
+        odd |= counted & ~plain
+    rows = (counted, counted * values, counted * requests, unready, unready * requests, requests < 0, odd)
+    sums = np.zeros((len(rows), len(order) + 1), np.int64)
+    for index, row in enumerate(rows):
+        row.cumsum(out=sums[index, 1:])
+    found = (sums[:, bounds[1:]] - sums[:, bounds[:-1]]).T.tolist()
+    return [
+        None if odd_ones else Totals(count, used, requested, waiting, waiting_requested, 0, 0, 0, without)
+        for count, used, requested, waiting, waiting_requested, without, odd_ones in found
+    ]
+
+
 def _may_overflow(values: Int64, requests: Int64, factor: int) -> bool:
     if not len(values):
         return False
@@ -91,18 +119,19 @@ def _may_overflow(values: Int64, requests: Int64, factor: int) -> bool:
 
 def _is_excluded(
     columns: PodColumns, samples: SampleColumns, rows: Int64, rules: ReadinessRules, now: int
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+) -> NDArray[np.bool_]:
     """Whose samples of CPU do not count yet; see `pod_groups`."""
     ready, started, since = columns.ready[rows], columns.started[rows], columns.ready_since[rows]
     too_early = samples.timestamp[rows] < since + samples.window[rows]
-    plain = (ready == IS_READY) & ~too_early & (started != NEVER)
+    plain: NDArray[np.bool_] = (ready == IS_READY) & ~too_early & (started != NEVER)
     if np.logical_and.reduce(plain):
         return ~plain
     is_unready = ready == IS_UNREADY
     young = started + rules.cpu_initialization_period > now
     never_ready = is_unready & (started + rules.initial_readiness_delay > since)
-    excluded = np.where(young, is_unready | too_early, never_ready)
-    return excluded | (ready == NO_CONDITION) | (started == NEVER)
+    excluded: NDArray[np.bool_] = np.where(young, is_unready | too_early, never_ready)
+    excluded |= (ready == NO_CONDITION) | (started == NEVER)
+    return excluded
 
 
 def propose(totals: Totals, plan: MetricPlan, current: int, tolerances: Tolerances) -> Proposal | None:
