@@ -51,9 +51,7 @@ def template(version: int = 1) -> PodTemplateSpec:
 
 def rolling(surge: IntOrString, unavailable: IntOrString) -> DeploymentStrategy:
     """maxSurge and maxUnavailable."""
-    return DeploymentStrategy(
-        rolling_update=RollingUpdateDeployment(max_surge=surge, max_unavailable=unavailable)
-    )
+    return DeploymentStrategy(rolling_update=RollingUpdateDeployment(max_surge=surge, max_unavailable=unavailable))
 
 
 RECREATED = DeploymentStrategy(type=RECREATE)
@@ -174,11 +172,15 @@ def replica_set(
     **spec: Any,
 ) -> ReplicaSet:
     """A ReplicaSet with the pods' template of a version, as its status has it observed and filled."""
-    references = ()
+    references: tuple[OwnerReference, ...] = ()
     if owner is not None:
         references = (
             OwnerReference(
-                api_version="apps/v1", kind="Deployment", name=owner.metadata.name, uid=owner.metadata.uid, controller=True
+                api_version="apps/v1",
+                kind="Deployment",
+                name=owner.metadata.name,
+                uid=owner.metadata.uid,
+                controller=True,
             ),
         )
     return ReplicaSet(

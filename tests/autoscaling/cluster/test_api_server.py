@@ -205,7 +205,9 @@ def test_only_a_pod_that_may_run_gets_a_grace_period(node: str, phase: str, grac
     assert (world.server.find("Pod", "default/a") is None) is gone
 
 
-@pytest.mark.parametrize(("own", "asked", "seconds"), [(None, None, 30), (5, None, 5), (5, 60, 60), (-1, None, 1), (5, -9, 1)])
+@pytest.mark.parametrize(
+    ("own", "asked", "seconds"), [(None, None, 30), (5, None, 5), (5, 60, 60), (-1, None, 1), (5, -9, 1)]
+)
 def test_a_deleted_pod_stays_until_the_end_of_its_grace(own: int | None, asked: int | None, seconds: int) -> None:
     """30 s unless the pod or the request says otherwise; less than nothing is a second. A second deletion changes
     nothing.

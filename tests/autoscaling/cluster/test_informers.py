@@ -22,8 +22,8 @@ from stowplan_scheduler.selectors import LabelQuery
 
 def test_changes_come_by_time_due_then_by_version_then_by_watcher() -> None:
     """`slow` hears 5 ms later; of two that hear at one moment the one that watched first is told first."""
-    world, log = World(), []
-    heard: list[tuple[str, str, float]] = log
+    world = World()
+    heard: list[tuple[str, str, float]] = []
 
     def note(name: str, change: Change) -> None:
         heard.append((name, change.key, (world.kernel.elapsed * 1000) // 1))
@@ -97,9 +97,7 @@ def test_handlers_find_the_copy_and_the_indexes_up_to_date() -> None:
     log: list[tuple[str, bool, bool, int]] = []
 
     def handler(name: str) -> Any:
-        return lambda old, new: log.append(
-            (name, old is None, new is None, len(world.informers.pods_on("n1")))
-        )
+        return lambda old, new: log.append((name, old is None, new is None, len(world.informers.pods_on("n1"))))
 
     world.informers.handle("Pod", handler("first"))
     world.informers.handle("Pod", handler("second"))

@@ -53,7 +53,6 @@ class Scheduled:
             self.world.server.create(kind, obj)
 
 
-
 def node(name: str, cpu: str = "4", **labels: str) -> Node:
     amounts: dict[str, str | int | float] = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
     return replace(make_node(name, labels=labels), status=NodeStatus(capacity=amounts, allocatable=amounts))
@@ -71,11 +70,13 @@ def test_one_pod_is_tried_at_a_time_and_each_cycle_takes_its_time() -> None:
     """Three pods at 0 s: bound at 2, 4 and 6 ms; nothing is tried in between."""
     one = Scheduled(node("n1"))
     one.add(pod("a"), pod("b"), pod("c"))
-    one.world.run(0.003)
-    assert one.process.trying is not None
-    one.world.run(1)
+    moments = []
+    for millisecond in (3, 5, 7):
+        one.world.run(millisecond / 1000)
+        trying = one.process.trying
+        moments.append(None if trying is None else trying.info.pod.metadata.name)
+    assert moments == ["b", "c", None]
     assert one.bound == [(2, "a", "n1"), (4, "b", "n1"), (6, "c", "n1")]
-    assert one.process.trying is None
     assert one.decisions == [("a", "n1"), ("b", "n1"), ("c", "n1")]
 
 
@@ -145,6 +146,20 @@ def test_a_pod_that_is_deleted_while_it_is_tried_is_not_bound() -> None:
     assert one.world.pod("a").metadata.uid == "second"
 
 
+def test_a_pod_of_the_same_name_is_not_bound_in_its_place() -> None:
+    """The watch is 50 ms late: at 52 ms the scheduler decides about the pod that it knows, whose uid is gone. The one
+    in its place is seen at 101 ms and has a cycle of its own.
+    """
+    one = Scheduled(node("n1"), latency=50 * MILLISECOND)
+    one.add(pod("a"))
+    one.world.run(0.051)
+    one.world.server.remove("Pod", "default/a")
+    second = pod("a")
+    one.add(replace(second, metadata=replace(second.metadata, uid="second")))
+    one.world.run(10)
+    assert [(name, moment > 101) for moment, name, _ in one.bound] == [("a", True)]
+
+
 def test_a_binding_that_the_server_refuses_is_tried_again() -> None:
     """Another scheduler was quicker: the pod has a node already; ours hears of that and lets it be."""
     one = Scheduled(node("n1"), node("n2"), latency=50 * MILLISECOND)
@@ -166,9 +181,9 @@ def test_readiness_and_restarts_are_no_news_for_the_scheduler(monkeypatch: pytes
     one.world.change("a", restarts=3)
     one.world.run(2)
     assert told == []
-    one.world.change("a", status=PodStatus(phase="Succeeded"))
     held = one.world.pod("a")
     one.world.change("a", metadata=replace(held.metadata, labels={"new": "label"}))
+    one.world.change("a", status=PodStatus(phase="Succeeded"))
     one.world.run(3)
     assert len(told) == 2
 

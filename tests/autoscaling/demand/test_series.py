@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stowplan_autoscaling.demand.series import (
@@ -161,6 +161,7 @@ def test_between_changes_a_series_is_a_straight_line(load: Series, t: float) -> 
     """What event-driven code relies on: nothing happens before `next_change`."""
     end = min(load.next_change(t), t + 50)
     assert end > t
+    assume(end - t > 1e-9)  # nearer, a share of the way is rounded to the change itself
     for share in (0.25, 0.5, 0.99):
         moment = t + share * (end - t)
         assert load.at(moment) == pytest.approx(load.at(t) + load.slope(t) * (moment - t), abs=1e-6)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from autoscaling.cluster.apps_world import RECREATED, WEB, AppsWorld, replica_set, rolling, template
 from autoscaling.cluster.small_world import START
 from stowplan_autoscaling.cluster.controllers.deployment.arithmetic import DESIRED_REPLICAS, MAX_REPLICAS
+from stowplan_autoscaling.cluster.controllers.deployment.arithmetic import share as share_of
 from stowplan_autoscaling.cluster.controllers.deployment.revisions import REVISION, REVISION_HISTORY
 from stowplan_autoscaling.cluster.errors import ConflictError
 from stowplan_autoscaling.cluster.objects.apps import Deployment, ReplicaSet
@@ -93,9 +94,7 @@ class Steps:
         (0, "25%", "25%", "0,0"),
     ],
 )
-def test_a_rollout_goes_in_these_steps(
-    replicas: int, surge: IntOrString, unavailable: IntOrString, steps: str
-) -> None:
+def test_a_rollout_goes_in_these_steps(replicas: int, surge: IntOrString, unavailable: IntOrString, steps: str) -> None:
     """maxSurge rounds up and maxUnavailable down; both 0 make 1 unavailable. One step per sync: up, else down. New and
     old together stay within n + S, and those available above n - U.
     """
@@ -118,8 +117,8 @@ def rolled(replicas: int, available: int, *, new: int = 0, unavailable: int = 2)
 
 @pytest.mark.parametrize("available", [8, 9])
 def test_old_pods_that_are_not_available_go_first(available: int) -> None:
-    """10 wanted, 2 may be missing, the new ReplicaSet is empty. 8 available: the two that are not go. 9: the one that is
-    not goes, and of the others as many as leave 8. Either way 8 stay, and 2 new ones come in their place.
+    """10 wanted, 2 may be missing, the new ReplicaSet is empty. 8 available: the two that are not go. 9: the one
+    that is not goes, and of the others as many as leave 8. Either way 8 stay, and 2 new ones come in their place.
     """
     assert rolled(10, available) == (2, 8)
 
@@ -365,6 +364,16 @@ def test_the_surge_counts_on_both_sides() -> None:
     """10 + 2 become 20 + 2: 6 x 22 / 12 = 11. And 10 + 3 become 50 + 6: 5 x 56 / 13 = 21.5, 8 x 56 / 13 = 34.5."""
     assert scaled((6, 6), 10, 20, surge=(2, 2)) == (11, 11)
     assert scaled((5, 8), 10, 50, surge=(3, 6)) == (22, 34)
+
+
+def test_shares_are_rounded_half_away_from_zero() -> None:
+    """1 x 5 / 2 = 2.5 becomes 3, and 5 x 5 / 10 = 2.5 as well; what is given away already limits both."""
+    world = AppsWorld()
+    wanted = world.deploy(5, strategy=rolling(0, 1))
+    one, five = (replica_set("rs", size, annotations={MAX_REPLICAS: str(2 * size)}) for size in (1, 5))
+    assert [share_of(one, wanted, 4, added) for added in (0, 3, 4)] == [2, 1, 0]
+    assert [share_of(five, wanted, -5, added) for added in (0, -4, -5)] == [-2, -1, 0]
+    assert share_of(replace(five, spec=replace(five.spec, replicas=0)), wanted, 4, 0) == 0
 
 
 @pytest.mark.parametrize(("new", "sizes"), [(4, [1, 1, 2]), (2, [1, 0, 1])])

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from autoscaling.cluster.apps_world import RECREATED, WEB, AppsWorld, rolling
+from autoscaling.cluster.apps_world import RECREATED, WEB, AppsWorld, forget_everything, rolling
+from autoscaling.cluster.small_world import START
 from stowplan_autoscaling.cluster.errors import ForbiddenError
 from stowplan_autoscaling.cluster.objects.apps import condition_of
-from stowplan_autoscaling.kernel import MILLISECOND
+from stowplan_autoscaling.kernel import MILLISECOND, SECOND
 
 DEADLINE = {"progress_deadline_seconds": 60}
 
@@ -65,7 +66,14 @@ def test_counts_are_those_of_the_replica_sets() -> None:
 
 @pytest.mark.parametrize(
     ("replicas", "unavailable", "ready", "available"),
-    [(4, "25%", 3, True), (4, "25%", 2, False), (3, "25%", 2, False), (2, 0, 2, True), (2, 2, 0, True), (0, 1, 0, True)],
+    [
+        (4, "25%", 3, True),
+        (4, "25%", 2, False),
+        (3, "25%", 2, False),
+        (2, 0, 2, True),
+        (2, 2, 0, True),
+        (0, 1, 0, True),
+    ],
 )
 def test_enough_available_pods_make_it_available(
     replicas: int, unavailable: int | str, ready: int, available: bool
@@ -142,6 +150,20 @@ def test_a_rollout_without_progress_fails_a_second_after_its_deadline() -> None:
     assert progress(world) == ("False", "ProgressDeadlineExceeded")
     name = world.only_set().metadata.name
     assert world.condition("Progressing").message == f'ReplicaSet "{name}" has timed out progressing.'
+
+
+def test_the_deadline_must_have_passed() -> None:
+    """At 60 s exactly, when an event brings a sync, the rollout has not failed yet; a nanosecond later it has. Every
+    sync is done in full here.
+    """
+    world = started(2, **DEADLINE)
+    forget_everything(world)
+    assert world.deployments is not None
+    for nanosecond, reason in ((0, "ReplicaSetUpdated"), (1, "ProgressDeadlineExceeded")):
+        world.kernel.run(START + 60 * SECOND + nanosecond)
+        world.deployments.queue.add(WEB)
+        world.kernel.run(START + 60 * SECOND + nanosecond)
+        assert progress(world)[1] == reason
 
 
 def test_each_progress_starts_the_deadline_anew() -> None:
@@ -305,7 +327,8 @@ def test_a_write_between_sync_and_status_is_a_conflict_that_is_tried_again() -> 
     world.run(5.15)
     stored = world.web()
     world.server.update(
-        "Deployment", replace(stored, metadata=replace(stored.metadata, annotations={"note": "x", **stored.metadata.annotations}))
+        "Deployment",
+        replace(stored, metadata=replace(stored.metadata, annotations={"note": "x", **stored.metadata.annotations})),
     )
     world.run(10)
     found = world.web()

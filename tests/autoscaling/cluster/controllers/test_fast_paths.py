@@ -13,16 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from autoscaling.cluster.apps_world import RECREATED, AppsWorld, forget_everything, rolling
+from autoscaling.cluster.apps_world import RECREATED, AppsWorld, forget_everything, replica_set, rolling
+from stowplan_autoscaling.cluster.controllers.deployment.arithmetic import DESIRED_REPLICAS, MAX_REPLICAS
 from stowplan_autoscaling.cluster.errors import ForbiddenError
 from stowplan_autoscaling.cluster.pods import FAILED
-from stowplan_autoscaling.kernel import MILLISECOND
+from stowplan_autoscaling.kernel import MILLISECOND, SECOND
 from stowplan_scheduler.objects import PodStatus
 
 OPERATIONS = (
-    "ready", "ready", "ready", "all ready", "all ready", "unready", "fail", "remove", "bind", "scale", "scale", "roll out",
-    "roll out", "pause", "strategy", "min ready", "history", "annotate", "deadline", "quota", "touch", "long wait",
-    "edit set",
+    "ready", "ready", "ready", "all ready", "all ready", "unready", "fail", "remove", "bind", "scale", "scale",
+    "roll out", "roll out", "pause", "strategy", "min ready", "history", "annotate", "deadline", "quota", "touch",
+    "long wait", "edit set",
 )  # fmt: skip
 STEPS = st.lists(
     st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9), st.sampled_from([0.0, 0.002, 0.3, 1.0, 20.0])),
@@ -155,3 +156,21 @@ def test_the_shortcuts_are_taken() -> None:
     assert len(world.deployments._settled) == len(world.deployments._steady) == 1
     assert set(world.replica_sets._settled) == {f"default/{each.metadata.name}" for each in world.sets()}
     assert world.deployments.sync("default/web") is None
+
+
+def test_an_old_replica_set_that_could_not_be_cleaned_up_is_not_forgotten() -> None:
+    """No history is kept; the old ReplicaSet has not observed its last size yet, and is deleted when it has."""
+    world = AppsWorld(with_replica_sets=False)
+    owner = world.deploy(1, version=2, revision_history_limit=0)
+    sizes = {DESIRED_REPLICAS: "1", MAX_REPLICAS: "2"}
+    old = replica_set("old", 0, owner=owner, version=1, annotations=sizes)
+    world.server.create("ReplicaSet", replace(old, status=replace(old.status, observed_generation=0)))
+    new = replica_set("new", 1, owner=owner, version=2, available=1, annotations=sizes)
+    world.server.create("ReplicaSet", replace(new, created=new.created + SECOND))
+    world.start()
+    world.run(1)
+    assert [each.metadata.name for each in world.sets()] == ["old", "new"]
+    held = world.sets()[0]
+    world.server.update_status("ReplicaSet", replace(held, status=replace(held.status, observed_generation=1)))
+    world.run(2)
+    assert [each.metadata.name for each in world.sets()] == ["new"]

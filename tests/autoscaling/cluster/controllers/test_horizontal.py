@@ -57,7 +57,7 @@ class HpaWorld:
         self.log: list[tuple[float, str, int | None, int | None]] = []
         self.outcomes: list[tuple[int, str, Outcome]] = []
         client = Client(
-            self.kernel, self.server, record=lambda kind, key, type, reason, text: self.events.append((reason, text))
+            self.kernel, self.server, record=lambda kind, key, level, reason, text: self.events.append((reason, text))
         )
         self.controller = HorizontalPodAutoscalers(
             self.kernel,
@@ -72,9 +72,7 @@ class HpaWorld:
         self.informers.start(self.server, feed)
 
     def _observe(self, one: HorizontalPodAutoscaler, scale: Scale | None, outcome: Outcome) -> None:
-        self.log.append(
-            (round(self.kernel.elapsed, 3), one.metadata.name, outcome.proposal, outcome.scale_to)
-        )
+        self.log.append((round(self.kernel.elapsed, 3), one.metadata.name, outcome.proposal, outcome.scale_to))
         self.outcomes.append((self.kernel.now, one.metadata.name, outcome))
 
     # ---- the world -----------------------------------------------------------------------------
@@ -339,9 +337,7 @@ METRICS = (
     (
         MetricSpec(
             type="Resource",
-            resource=ResourceMetricSource(
-                name="cpu", target=MetricTarget(type="AverageValue", average_value="400m")
-            ),
+            resource=ResourceMetricSource(name="cpu", target=MetricTarget(type="AverageValue", average_value="400m")),
         ),
     ),
     (

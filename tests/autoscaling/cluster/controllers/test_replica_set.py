@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -253,7 +254,7 @@ def test_refused_creations_are_tried_again_after_the_back_off() -> None:
     world.run(3)
     moments = [round(event[0] * 1000) for event in world.events if event[3] == "FailedCreate"]
     assert moments[:2] == [0, 0]
-    gaps = [later - sooner for sooner, later in zip(moments[1:], moments[2:], strict=False)]
+    gaps = [later - sooner for sooner, later in itertools.pairwise(moments[1:])]
     assert gaps == [5, 20, 40, 80, 160, 320, 640, 1280]
 
 
@@ -305,16 +306,17 @@ def test_a_deletion_that_is_refused_is_reported_as_well(monkeypatch: pytest.Monk
 def test_a_slow_watch_makes_no_pods_twice(latency: int) -> None:
     """Until the creations are seen nothing is created, however often the key comes."""
     world = world_with(5, latency=latency)
+    controller = world.replica_sets
+    assert controller is not None
     for moment in (0.05, 0.1, 0.15):
         world.run(moment)
-        assert world.replica_sets is not None
-        world.replica_sets.queue.add("default/rs")
+        controller.queue.add("default/rs")
     world.run(3)
     assert len(world.server.all("Pod")) == 5
     resize(world, 2)
     for moment in (3.05, 3.1, 3.15):
         world.run(moment)
-        world.replica_sets.queue.add("default/rs")
+        controller.queue.add("default/rs")
     world.run(6)
     assert len(world.active()) == 2
     assert status(world) == (2, 0, 0, 0)
@@ -353,7 +355,8 @@ def test_the_generation_that_was_acted_on_is_the_one_observed(monkeypatch: pytes
 def test_a_second_conflict_is_left_to_the_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The status is written twice at most in one sync; then the key comes back 5 ms later."""
     world = world_with(1)
-    update, refusals = world.server.update_status, []
+    update = world.server.update_status
+    refusals: list[int] = []
 
     def refuse(kind: str, obj: Any) -> Any:
         if len(refusals) < 2:
