@@ -80,10 +80,10 @@ format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# ---- the real kube-scheduler and controllers -------------------------------------------------------------------------------------
+# ---- the real kube-scheduler, controllers and control plane ----------------------------------------------------------------------
 
 .PHONY: oracle
-oracle: ## build the real kube-scheduler and controllers behind JSON interfaces (needs Go)
+oracle: ## build the real kube-scheduler, controllers and control plane that tests ask (needs Go)
 	@tests/conformance/build.sh
 
 .PHONY: conformance

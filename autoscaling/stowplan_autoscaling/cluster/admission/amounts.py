@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from stowplan_scheduler.objects import Quantity, ResourceMap
-from stowplan_scheduler.quantity import NANOS, parse_quantity
+from stowplan_scheduler.quantity import NANOS, NANOS_PER_MILLI, milli_value, parse_quantity
 
 DECIMAL: Final = ""
 BINARY: Final = "i"
@@ -87,6 +87,16 @@ def _is_kept_binary(number: str, fraction: str, suffix: str) -> bool:
 def parse_amounts(quantities: ResourceMap | None) -> Amounts:
     """All amounts of a resource list. Raises QuantityError."""
     return {name: parse_amount(quantity) for name, quantity in (quantities or {}).items()}
+
+
+def in_whole_milli(quantities: ResourceMap) -> ResourceMap:
+    """The list with amounts finer than a milli rounded up to one, as the API server stores it. Raises QuantityError.
+
+    Follows SetDefaults_ResourceList of pkg/apis/core/v1/defaults.go.
+    """
+    parsed = {name: parse_quantity(quantity) for name, quantity in quantities.items()}
+    fine = {name: f"{milli_value(nanos)}m" for name, nanos in parsed.items() if nanos % NANOS_PER_MILLI}
+    return {**quantities, **fine} if fine else quantities
 
 
 def texts(amounts: Mapping[str, Amount]) -> ResourceMap:

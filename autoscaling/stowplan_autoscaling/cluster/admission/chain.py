@@ -36,6 +36,7 @@ from stowplan_scheduler.defaulting import (
 )
 from stowplan_scheduler.objects import Affinity, ObjectMeta, PodSpec, Taint
 
+from .amounts import in_whole_milli
 from .limit_range import ANNOTATION, apply_defaults, complaint
 from .pod_totals import written_like_containers
 from .pod_usage import PodUsages
@@ -51,6 +52,7 @@ _MOST_TEMPLATES: Final = 4096
 _PRIORITY_CLASS: Final = "PriorityClass"
 _LIMIT_RANGE: Final = "LimitRange"
 _QUOTA: Final = "ResourceQuota"
+_BOUNDS: Final = ("max", "min", "default", "default_request", "max_limit_request_ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,9 @@ class Admission:
     def default(self, obj: Any) -> Any:
         """An object of a kind other than Pod with its defaults: also for whoever writes a new spec over an old one."""
         if isinstance(obj, LimitRange):
-            return default_limit_range(obj)
+            return _in_whole_milli(default_limit_range(obj))
+        if isinstance(obj, ResourceQuota):
+            return replace(obj, spec=replace(obj.spec, hard=in_whole_milli(obj.spec.hard)))
         if isinstance(obj, Job):
             obj = complete_job(obj)
         return _with_default_template(default_object(obj))
@@ -209,6 +213,14 @@ def _folds(affinity: Affinity) -> bool:
         if any(term.match_label_keys or term.mismatch_label_keys for term in terms):
             return True
     return False
+
+
+def _in_whole_milli(limit_range: LimitRange) -> LimitRange:
+    limits = tuple(
+        replace(item, **{name: in_whole_milli(getattr(item, name)) for name in _BOUNDS})
+        for item in limit_range.spec.limits
+    )
+    return replace(limit_range, spec=replace(limit_range.spec, limits=limits))
 
 
 def _with_default_template(obj: Any) -> Any:
