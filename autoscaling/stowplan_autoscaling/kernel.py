@@ -80,6 +80,8 @@ class Kernel:
         self._agenda: list[tuple[int, int, Timer]] = []
         self._soon: deque[Action] = deque()
         self._sequence = 0
+        self._until = start
+        """Where the present run ends."""
 
     @property
     def elapsed(self) -> float:
@@ -98,6 +100,21 @@ class Kernel:
         """Run the action right after the present one, before time passes or anything else happens."""
         self._soon.append(action)
 
+    def skip_to(self, when: int) -> bool:
+        """Let time pass to `when` within an action, if nothing is to happen until then; returns whether it did.
+
+        For what repeats itself without any effect. A timer set for that time would have been the next thing to happen.
+        """
+        if self._soon or when >= self._until or (self._timers and self._timers[0][0] <= when):
+            return False
+        if self._agenda and self._agenda[0][0] <= when:
+            return False
+        due = self.feed.next_at() if self.feed is not None else None
+        if due is not None and due <= when:
+            return False
+        self.now = max(self.now, when)
+        return True
+
     def _plan(self, heap: list[tuple[int, int, Timer]], when: int, action: Action) -> Timer:
         timer = Timer(when, action)
         self._sequence += 1
@@ -109,6 +126,7 @@ class Kernel:
 
         Returns whether the end was reached. Raises LivelockError.
         """
+        self._until = until
         timers, agenda, feed, soon = self._timers, self._agenda, self.feed, self._soon
         horizon, count = self.now + MILLISECOND, 0
         action: Action | None

@@ -66,6 +66,8 @@ class ChangeFeed:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._watchers: list[Watcher] = []
+        self._due: int | None = None
+        """When the first delivery is due; a watcher gets its changes in order, so that is one of the first ones."""
         kernel.feed = self
 
     def watch(
@@ -90,26 +92,35 @@ class ChangeFeed:
                 due = now + watcher.latency
                 if made is None or made.due != due:
                     made = Change(due, version, change, kind, key, old, new)
+                    if self._due is None or due < self._due:
+                        self._due = due
                 watcher.waiting.append(made)
 
     def next_at(self) -> int | None:
         """When the next delivery is due."""
-        due = None
-        for watcher in self._watchers:
-            if watcher.waiting and (due is None or watcher.waiting[0].due < due):
-                due = watcher.waiting[0].due
-        return due
+        return self._due
 
     def deliver(self, now: int) -> bool:
         """Deliver the change that is due first, if it is due; returns whether it was."""
+        if self._due is None or self._due > now:
+            return False
         first: Watcher | None = None
         due = version = 0
+        after: int | None = None
         for watcher in self._watchers:
             if watcher.waiting:
                 head = watcher.waiting[0]
                 if first is None or head.due < due or (head.due == due and head.version < version):
+                    if first is not None:
+                        after = due
                     first, due, version = watcher, head.due, head.version
-        if first is None or due > now:
+                elif after is None or head.due < after:
+                    after = head.due
+        if first is None:
             return False
-        first.handler(first.waiting.popleft())
+        change = first.waiting.popleft()
+        if first.waiting and (after is None or first.waiting[0].due < after):
+            after = first.waiting[0].due
+        self._due = after
+        first.handler(change)
         return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from .api_server import key_of
 from .feed import Change, ChangeType
 from .pods import FAILED, SUCCEEDED, TRUE, ClusterPod
 

@@ -92,10 +92,16 @@ class WorkQueue:
         self._timer: Timer | None = None
         self._bucket = TokenBucket(BUCKET_RATE, BUCKET_BURST)
         self._planned = False
+        self._taking = False
         self.by_name = False
         """Whether of several keys the first by name is taken, as if all were worked on at once and took turns.
 
         Keys whose time has come are then taken up after everything else that happens at that time.
+        """
+        self.skips: Callable[[str], bool] | None = None
+        """Whether a sync of the key would do nothing but plan the next one; it has planned that then.
+
+        Asked of keys whose time has come, if a worker would take them up at once: for syncs that repeat themselves.
         """
         self.syncs = 0
         """How many syncs there were, for reports."""
@@ -123,6 +129,8 @@ class WorkQueue:
 
     def _set_timer(self) -> None:
         """One timer, for the key that is due first."""
+        if self._taking:
+            return
         when = self._delayed.next_at
         if self._timer is not None:
             if self._timer.action is not None and self._timer.when == when:
@@ -138,9 +146,26 @@ class WorkQueue:
 
     def _take_due(self) -> None:
         self._timer = None
-        while (when := self._delayed.next_at) is not None and when <= self._kernel.now:
-            self.add(self._delayed.pop())
+        self._taking = True
+        kernel = self._kernel
+        skipped = False
+        while (when := self._delayed.next_at) is not None and (
+            when <= kernel.now or (skipped and not self.by_name and kernel.skip_to(when))
+        ):
+            key = self._delayed.pop()
+            skipped = self._is_skipped(key)
+            if skipped:
+                self.syncs += 1
+                self._failures.pop(key, None)
+            else:
+                self.add(key)
+        self._taking = False
         self._set_timer()
+
+    def _is_skipped(self, key: str) -> bool:
+        if self.skips is None or self._waiting or key in self._processing or len(self._processing) >= self._workers:
+            return False
+        return self.skips(key)
 
     def add_rate_limited(self, key: str) -> None:
         """Have it synced again after its back-off: 5 ms doubled per failure, and at most 10 keys a second in all."""

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from .cluster import run_cluster
 from .hpa import run_hpa
 from .workloads import run_workloads
@@ -31,7 +33,7 @@ def main(arguments: list[str]) -> int:
     answer = MODES[arguments[0]]
     for line in sys.stdin:
         if line.strip():
-            print(json.dumps(answer(json.loads(line)), separators=(",", ":"), ensure_ascii=False), flush=True)
+            print(msgspec.json.encode(answer(json.loads(line))).decode(), flush=True)
     return 0
 
 

@@ -40,6 +40,7 @@ class DeploymentController:
         """Versions of the Deployment and its ReplicaSets at which there is nothing to do, by key."""
         self._steady: dict[str, Steady] = {}
         self.queue = WorkQueue(kernel, self.sync, workers=workers, max_retries=MAX_RETRIES)
+        self.queue.skips = self._needs_nothing
         informers.handle(KIND, self._deployment_changed)
         informers.handle("ReplicaSet", self._replica_set_changed)
         informers.handle("Pod", self._pod_changed)
@@ -88,6 +89,14 @@ class DeploymentController:
         if self._is_settled(key, deployment, versions):
             return None
         return self._sync(key, deployment, tuple(held.values()), versions)
+
+    def _needs_nothing(self, key: str) -> bool:
+        """Whether a sync would only plan the next one: upstream looks ten times a second at one that was late once."""
+        deployment: Deployment | None = self._informers.get(KIND, key)
+        if deployment is None:
+            return False
+        held = self._informers.children(deployment.metadata.uid)
+        return self._is_settled(key, deployment, tuple([each.version for each in held.values()]))
 
     def _is_settled(self, key: str, deployment: Deployment, versions: tuple[int, ...]) -> bool:
         """Whether there is nothing to do; plans the next look at a rollout that stands still."""
