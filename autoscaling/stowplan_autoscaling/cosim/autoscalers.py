@@ -27,7 +27,7 @@ from stowplan_autoscaling.hpa.objects import (
 )
 from stowplan_autoscaling.hpa.objects import HorizontalPodAutoscaler as ControllerHPA
 from stowplan_autoscaling.hpa.selector_text import parse_selector
-from stowplan_autoscaling.keda import ExternalTrigger, Keda, ScaledObject, TriggerReading
+from stowplan_autoscaling.keda import ExternalTrigger, Keda, ScaledObject, TriggerReading, check_scaled_object
 from stowplan_autoscaling.keda.objects import NAME_LABEL
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_autoscaling.results import AutoscalerSample
@@ -39,6 +39,7 @@ from .waiting import Change
 if TYPE_CHECKING:
     from stowplan_autoscaling.hpa.controller import Outcome
     from stowplan_autoscaling.keda.objects import Event
+    from stowplan_autoscaling.resources.metrics import MetricSource
     from stowplan_scheduler.objects import LabelSelector
     from stowplan_scheduler.selectors import LabelQuery
 
@@ -129,6 +130,8 @@ class Autoscalers:
         self._metrics = metrics
         self._scalers: dict[str, _Scaler] = {}
         self._by_target: dict[str, str] = {}
+        self._trigger_metrics: dict[str, dict[str, str]] = {}
+        """By key of an HPA that KEDA made: the names of its metrics by the names of their triggers."""
         self.keda = Keda(self, self._source, record=self._keda_event)
         self.asked = Asked(metrics.apis, self.keda)
         book.cause = self._cause
@@ -149,12 +152,21 @@ class Autoscalers:
             pressure = pressure_of(
                 new,
                 group,
-                self._world.spec.metrics.sources,
+                self._sources_of(key_of(new.metadata)),
                 self._request_of(new),
                 self._world.spec.controllers.hpa.tolerance,
             )
             self._scalers[key_of(new.metadata)] = _Scaler(pressure)
             self._by_target[target] = key_of(new.metadata)
+
+    def _sources_of(self, key: str) -> tuple[MetricSource, ...]:
+        """spec.metrics.sources, those that a trigger asks for by its name under the name of its metric, too."""
+        sources = self._world.spec.metrics.sources
+        metrics = self._trigger_metrics.get(key, {})
+        return (
+            *sources,
+            *(each.model_copy(update={"name": metrics[each.name]}) for each in sources if each.name in metrics),
+        )
 
     def _request_of(self, hpa: HorizontalPodAutoscaler) -> float:
         reference = hpa.spec.scale_target_ref
@@ -175,6 +187,11 @@ class Autoscalers:
         hpa = self.keda.add(scaled_object, self._world.kernel.now)
         if hpa is None:
             return
+        self._trigger_metrics[key_of(hpa.metadata)] = {
+            trigger.name: trigger.metric
+            for trigger in check_scaled_object(scaled_object)
+            if isinstance(trigger, ExternalTrigger) and trigger.name
+        }
         try:
             self._world.server.create(KIND, stored_hpa(hpa))
         except ApiError as failure:

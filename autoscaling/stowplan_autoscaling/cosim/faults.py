@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stowplan_autoscaling.cluster.errors import NotFoundError
 from stowplan_autoscaling.resources.checks import fault_nodes
 
+from .pods import DONE
+
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.kubelet import Kubelets
     from stowplan_autoscaling.cluster.node_faults import NodeFaults
@@ -76,7 +78,7 @@ class FaultPlayer:
         self._loads.look()
         for key in self._kubelets.pods_on(name):
             life = self._book.lives.get(key)
-            if life is not None:
+            if life is not None and life.state != DONE:
                 life.end = life.end or NODE_LOST
         self._kubelets.stop_node(name)
         self._metrics.node_works(name, works=False)

@@ -31,6 +31,9 @@ _NANO: Final = 10**9
 _MILLISECONDS_FROM: Final = 10**11
 """Larger numbers are milliseconds: as seconds they would be beyond the year 5000."""
 
+_LARGEST: Final = 1e15
+"""Sums over a year of it still have a fraction."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _STAMP: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d\d:?\d\d)?)?"
@@ -148,6 +151,8 @@ def parse_value(text: str) -> float:
     number = float(text) if _VALUE.fullmatch(text) else math.nan
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{shown(text)}: must be a number of at least 0")
+    if number > _LARGEST:
+        raise ValueError(f"{shown(text)}: must be at most {_LARGEST:g}")
     return number
 
 

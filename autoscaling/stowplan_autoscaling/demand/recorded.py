@@ -23,7 +23,7 @@ from stowplan_autoscaling.inputs.sources import MAX_CSV_BYTES, Progress, open_so
 from .arrivals import Arrivals
 from .checks import above, at_least
 from .csv_rows import Columns, Row, read_rows, time_text
-from .series import Floats, Piecewise, Repeated, Series, held, joined
+from .series import MOST_POINTS, Floats, Piecewise, Repeated, Series, held, joined
 
 GAP_FACTOR: Final = 3.0
 """A step longer than this many median steps is a gap."""
@@ -147,6 +147,8 @@ def _requests(rows: Sequence[Row], options: ReadOptions, name: str, notes: list[
         if options.length is not None
         else _whole_bins(float(times[-1] - options.start) * options.stretch, options.bin)
     )
+    if duration / options.bin > MOST_POINTS:
+        raise FieldError("bin", f"{options.bin:g} s over {duration:g} s: at most {MOST_POINTS:,} bins")
     rates = arrivals.rates(options.bin, duration)
     return Recording(
         series=Repeated(rates, duration) if options.repeat else rates,
@@ -222,7 +224,7 @@ def _gaps(
         hole = f"no rows for {steps[first]:.10g} s where the usual step is {median:.10g} s"
         if options.gaps == "refuse":
             place = f"{name}: line {rows[first + 1].line}"
-            message = f"a gap before {time_text(rows[first + 1].time)}: {hole}; `gaps: hold` bridges it"
+            message = f"a gap before {time_text(rows[first + 1].time)}: {hole}; `gaps: Hold` bridges it"
             raise InputError(place, "", columns.names[0], message)
         place = f"line {rows[first + 1].line}"
         notes.append(f"{name}: {gaps.size} gaps were bridged with the value before; the first, {place}: {hole}")

@@ -25,6 +25,8 @@ from .series import Floats, Series
 from .service import BY_CPU, BY_NO_POD, BY_THREADS, CATCH_UP
 
 _NO_LIMIT: Final = np.asarray([np.inf])
+_TRACE: Final = 1e-9
+"""Share of all messages; more than what sums lose to rounding, and far less than one message."""
 _LOOK_AHEAD: Final = 100_000
 """So many pieces of load `empty_at` looks at."""
 
@@ -208,7 +210,10 @@ class WorkQueue:
         """Seconds since the oldest waiting message arrived; those from before the start count from the start."""
         if self.length <= 0:
             return 0.0
-        head = self.load.time_of(self.arrived - self.length - self._before)
+        # A trace of a message beyond those that are done: where nothing arrived for a while, the oldest that waits is
+        # the first one after that while, not the last one before it.
+        done = self.arrived - self.length - self._before
+        head = self.load.time_of(done + min(self.length, _TRACE * max(self.arrived, 1.0)))
         return self.now - min(max(head, self._start), self.now)
 
     @property

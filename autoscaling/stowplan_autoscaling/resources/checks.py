@@ -17,9 +17,10 @@ from stowplan_autoscaling.inputs.decode import explain, without_nulls
 from stowplan_autoscaling.inputs.errors import FieldError, InputError, shown
 from stowplan_autoscaling.keda import ExternalTrigger, ScaledObject, check_scaled_object, decode_scaled_object
 from stowplan_autoscaling.kernel import SECOND
+from stowplan_scheduler.timestamps import format_time, parse_time
 
 from .base import ObjectRef, duplicate
-from .demand import Demand
+from .demand import Demand, RunTime
 from .faults import Fault, Nodes
 from .findings import near
 from .manifests import Manifest
@@ -28,6 +29,9 @@ from .simulation import SimulationSpec
 from .values import format_duration
 
 SCALABLE: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+_LATEST: Final = parse_time("2261-01-01T00:00:00Z")
+"""The end of a run: more than a year before the last moment that 64 bits hold, since controllers look ahead."""
+_MOST_OFTEN: Final = 10_000_000
 RESOURCES: Final = ("cpu", "memory")
 """What is measured of pods."""
 
@@ -68,6 +72,7 @@ def check(spec: SimulationSpec, objects: Sequence[Manifest]) -> Iterator[str]:
     known = Known(objects)
     if not known.nodes:
         raise FieldError("spec.cluster", "has no nodes: give nodeGroups, or Nodes as objects, files or snapshot")
+    _check_clock(spec)
     _check_demand(spec, known)
     _check_metrics(spec, known)
     _check_faults(spec, known)
@@ -81,15 +86,49 @@ def check(spec: SimulationSpec, objects: Sequence[Manifest]) -> Iterator[str]:
         _check_scaled_object(manifest, spec, known)
     for manifest in known.autoscalers:
         yield from _check_autoscaler(manifest, spec, known)
+    yield from _rivals(known)
+
+
+def _check_clock(spec: SimulationSpec) -> None:
+    """Moments must be numbers of 64 bits, and what is repeated must not be repeated without end."""
+    if not spec.settle <= spec.start <= _LATEST - spec.duration:
+        message = f"{shown(format_time(spec.start))}: the run must lie between 1970 and {format_time(_LATEST)}"
+        raise FieldError("spec.start", message)
+    _check_often(spec.sampling.period, spec, "spec.sampling.period", "rows")
+    for name, shape in (
+        ("spec.metrics.housekeeping.interval", spec.metrics.housekeeping.interval),
+        ("spec.metrics.prometheus.scrapeInterval", spec.metrics.prometheus.scrape_interval),
+        ("spec.controllers.hpa.syncPeriod", spec.controllers.hpa.sync_period),
+        ("spec.controllers.nodeLifecycle.monitorPeriod", spec.controllers.node_lifecycle.monitor_period),
+    ):
+        _check_often(shape, spec, name, "times")
+
+
+def _check_often(period: int, spec: SimulationSpec, field: str, what: str) -> None:
+    length = spec.settle + spec.duration
+    if length > period * _MOST_OFTEN:
+        count = length // period
+        raise FieldError(
+            field, f"{shown(format_duration(period))}: {count:,} {what} in the run: at most {_MOST_OFTEN:,}"
+        )
 
 
 def _check_tasks(spec: SimulationSpec, objects: Sequence[Manifest], known: Known) -> Iterator[str]:
     for index, task in enumerate(spec.workloads.tasks):
         known.need(task.target, ("Job", "CronJob"), f"spec.workloads.tasks[{index}].target")
+        _check_run_time(task.run_time, f"spec.workloads.tasks[{index}].runTime")
     said = {str(task.target) for task in spec.workloads.tasks}
     for manifest in objects:
         if manifest.kind in {"Job", "CronJob"} and not manifest.dumped and manifest.described not in said:
             yield f"{manifest.described}: spec.workloads.tasks does not say how long its pods run: a minute is assumed"
+
+
+def _check_run_time(run: RunTime, field: str) -> None:
+    if run.maximum is not None and run.maximum < run.minimum:
+        least = format_duration(run.minimum)
+        raise FieldError(
+            f"{field}.maximum", f"{shown(format_duration(run.maximum))}: must be at least minimum, {least}"
+        )
 
 
 def _unique(names: Sequence[str], field: str, member: str = "name") -> None:
@@ -126,6 +165,8 @@ def _check_demand(spec: SimulationSpec, known: Known) -> None:
         for service, name in ((entry.web, "web"), (entry.worker, "worker")):
             if service is not None and service.warmup.factor < 1:
                 raise FieldError(f"{field}.{name}.warmup.factor", f"{service.warmup.factor:g}: must be at least 1")
+        if entry.jobs is not None:
+            _check_run_time(entry.jobs.run_time, f"{field}.jobs.runTime")
         for number, spike in enumerate(entry.series.spikes if entry.series else ()):
             _within(spike.at, spec, f"{field}.series.spikes[{number}].at")
 
@@ -224,6 +265,18 @@ def _check_autoscaler(manifest: Manifest, spec: SimulationSpec, known: Known) ->
     }
     if key not in driven and any(metric.type in {"Resource", "ContainerResource"} for metric in hpa.spec.metrics):
         yield f"{manifest.described}: no demand for {target.kind} {key}: its pods use nothing"
+
+
+def _rivals(known: Known) -> Iterator[str]:
+    """Autoscalers with the same target: upstream takes them, and then neither scales."""
+    first: dict[tuple[str, str, str], Manifest] = {}
+    for manifest in (*known.autoscalers, *known.scaled_objects):
+        target = manifest.value["spec"]["scaleTargetRef"]
+        kind, name = target.get("kind") or "Deployment", target["name"]
+        other = first.setdefault((kind, manifest.namespace, name), manifest)
+        if other is not manifest:
+            scaled = f"{kind} {manifest.namespace}/{name}"
+            yield f"{manifest.described} and {other.described} both scale {scaled}: neither will (AmbiguousSelector)"
 
 
 def _need_scaled(kind: str, name: str, manifest: Manifest, known: Known) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from .base import NAME_PATTERN, Choice, FreeForm, FromList, Names, ObjectRef, Part, needed, option, parts
-from .values import Bytes, Duration, Number, PositiveDuration, PositiveNumber, Share
+from .values import Bytes, Duration, Number, PositiveDuration, PositiveNumber, Share, Spread
 
 _LOCAL = "Times count from the start of the run."
 
@@ -158,7 +158,7 @@ class RunTime(Part):
     """How long the pods of a Job run: log-normal around a median."""
 
     median: PositiveDuration = needed("Half of the pods take longer.")
-    sigma: Number = option(0, "Standard deviation of the logarithm; 0: all take the same time.")
+    sigma: Spread = option(0, "Standard deviation of the logarithm; 0: all take the same time.")
     minimum: Duration = option("0s", "None is shorter.")
     maximum: Duration | None = option(None, "None is longer. Absent: no limit.")
 

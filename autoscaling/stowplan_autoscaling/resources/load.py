@@ -27,6 +27,7 @@ from .findings import field_error, near
 from .loads import Clock, Load, job_of, load_of
 from .manifests import Files, Manifest, Manifests
 from .node_groups import nodes_of
+from .object_checks import check_fields
 from .simulation import API_VERSION, KIND, Simulation, SimulationSpec
 from .typed import OWN_READERS, typed_object
 from .values import format_duration
@@ -140,6 +141,7 @@ def _loaded(
     manifests = Manifests(files, source)
     _add_objects(manifests, spec)
     for manifest in manifests.objects:
+        _check_fields(manifest)
         if manifest.kind not in OWN_READERS:
             typed_object(manifest)
     scheduler = _scheduler(spec, files, third_party)
@@ -147,7 +149,7 @@ def _loaded(
     warnings = [*manifests.warnings(), *checks.check(spec.model_copy(update={"duration": length}), manifests.objects)]
     for index, entry in enumerate(spec.demand):
         if entry.jobs is not None:
-            manifests.check(job_of(entry), f"spec.demand[{index}].jobs.template")
+            typed_object(manifests.check(job_of(entry), f"spec.demand[{index}].jobs.template"))
     loads = {entry.name: load_of(entry, clock, f"spec.demand[{index}]") for index, entry in enumerate(spec.demand)}
     warnings.extend(note for load in loads.values() for note in load.notes)
     warnings.extend(_other_schedulers(manifests.objects, scheduler))
@@ -161,6 +163,15 @@ def _loaded(
         digest=_digest(simulation, files),
         third_party=third_party,
     )
+
+
+def _check_fields(manifest: Manifest) -> None:
+    if manifest.dumped:
+        return
+    try:
+        check_fields(manifest.kind, manifest.value)
+    except FieldError as error:
+        raise InputError.of(manifest.place, manifest.described, error) from None
 
 
 def _add_objects(manifests: Manifests, spec: SimulationSpec) -> None:

@@ -31,6 +31,7 @@ from .manifests import Files
 
 _NANO = 10**9
 _DAY = 86_400 * _NANO
+_MOST_ROUNDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,9 @@ def _recorded(csv: CsvSeries, factor: float, clock: Clock, field: str) -> tuple[
         recording = read_recording(path, options)
     except InputError as error:
         raise FieldError(f"{field}.file", str(error)) from None
+    if csv.repeat and clock.seconds > recording.duration * _MOST_ROUNDS:
+        message = f"{recording.duration:g} s would repeat more than {_MOST_ROUNDS:,} times in the run"
+        raise FieldError(f"{field}.repeat", message)
     return recording.series, recording.notes
 
 

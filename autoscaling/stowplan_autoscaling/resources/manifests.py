@@ -135,9 +135,11 @@ class Manifests:
         for value in values:
             self._add(value, f"{self._source}: {where}", Place(f"{self._source}: {where}"))
 
-    def check(self, value: dict[str, Any], where: str) -> None:
-        """Checks an object that is to be made later. Raises InputError."""
-        Collector().add(value, Place(f"{self._source}: {where}"))
+    def check(self, value: dict[str, Any], where: str) -> Manifest:
+        """Checks an object that is to be made later, of a kind that schedulers know. Raises InputError."""
+        place = f"{self._source}: {where}"
+        Collector().add(value, Place(place))
+        return _known(value, value["kind"], value["apiVersion"], place)
 
     def add_files(self, names: Iterable[str], field: str) -> None:
         """Objects of files. Raises InputError."""

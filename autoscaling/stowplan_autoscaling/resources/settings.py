@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from .base import FromList, ObjectRef, Part, needed, option, parts
-from .values import Bytes, Duration, Number, PositiveDuration, PositiveNumber, Share
+from .values import Bytes, Duration, Number, PositiveDuration, PositiveNumber, Share, Spread
 
 _KUBELET = "kubelet v1.37.2"
 _MANAGER = "kube-controller-manager v1.37.2"
@@ -31,7 +31,7 @@ class StartUp(Part):
 
     target: ObjectRef = needed("The workload.")
     median: Duration = needed("From the start of the container until it answers; half of the pods take longer.")
-    sigma: Number = option(0, "Standard deviation of its logarithm; 0: always the same.")
+    sigma: Spread = option(0, "Standard deviation of its logarithm; 0: always the same.")
     stop: Duration = option("0s", "From SIGTERM until it has ended; cut off by the grace period.")
 
 
@@ -47,7 +47,7 @@ class KubeletSpec(Part):
         "Bytes per second of one pull, unpacking included.",
         source="measured pulls: 736 MB in 97 to 185 s, 1.13 GB in 29 to 41 s",
     )
-    pull_sigma: Number = option(
+    pull_sigma: Spread = option(
         "0.6", "Standard deviation of the logarithm of a pull's time.", source="the spread of the same pulls"
     )
     serialize_image_pulls: bool = option(

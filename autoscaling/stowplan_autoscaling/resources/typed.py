@@ -19,11 +19,11 @@ from stowplan_autoscaling.cluster.objects.policy import PodDisruptionBudget
 from stowplan_autoscaling.cluster.objects.quota import LimitRange, ResourceQuota
 from stowplan_autoscaling.cluster.objects.stateful_set import StatefulSet
 from stowplan_autoscaling.cluster.pods import ClusterPod
-from stowplan_autoscaling.inputs.checks import check_labels, check_manifest_spec, check_pod_spec, check_quantities
 from stowplan_autoscaling.inputs.decode import KINDS, explain, without_nulls
 from stowplan_autoscaling.inputs.errors import FieldError, InputError
 
 from .manifests import Manifest
+from .object_checks import check_object, check_probes
 
 TYPES: Final[Mapping[str, type[Any]]] = {
     "Node": Node,
@@ -54,7 +54,10 @@ def typed_object(manifest: Manifest) -> Any:
         value.pop("status", None)
     try:
         found = msgspec.convert(value, kind)
-        _check(found)
+        if not manifest.dumped:
+            path, spec = _pod_of(value)
+            check_probes(spec, path)
+            check_object(found)
     except msgspec.ValidationError as error:
         raise InputError.of(manifest.place, manifest.described, explain(error, value)) from None
     except FieldError as error:
@@ -63,20 +66,11 @@ def typed_object(manifest: Manifest) -> Any:
     return msgspec.structs.replace(found, metadata=metadata)
 
 
-def _check(found: Any) -> None:
-    """What nobody else has looked at. Raises FieldError."""
-    match found:
-        case CronJob():
-            field = "spec.jobTemplate.spec.template"
-            template = found.spec.job_template.spec.template
-            check_labels(f"{field}.metadata.labels", template.metadata.labels)
-            check_pod_spec(template.spec, f"{field}.spec")
-            check_manifest_spec(template.spec, f"{field}.spec")
-        case ResourceQuota():
-            check_quantities("spec.hard", found.spec.hard)
-        case LimitRange():
-            for index, item in enumerate(found.spec.limits):
-                for name in ("max", "min", "default", "default_request"):
-                    check_quantities(f"spec.limits[{index}].{name}", getattr(item, name))
-        case _:
-            return
+def _pod_of(value: Mapping[str, Any]) -> tuple[str, Any]:
+    """The pod's specification in an object's YAML, and its path."""
+    path, spec = "spec", value.get("spec") or {}
+    for steps in (("jobTemplate", "spec"), ("template", "spec")):
+        if steps[0] in spec:
+            path = ".".join((path, *steps))
+            spec = (spec[steps[0]] or {}).get(steps[1]) or {}
+    return path, spec

@@ -23,6 +23,7 @@ _UNITS: Final = {"h": 3600 * NANOS, "m": 60 * NANOS, "s": NANOS, "ms": 10**6, "u
 _STEP: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|us|ns|m|s)")
 DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(h|ms|us|ns|m|s))+$"
 _MAX_NANOS: Final = 2**63 - 1
+MAX_SPREAD: Final = 10.0
 _EXAMPLE: Final = "must be a duration such as 500ms, 15s, 10m or 1h30m"
 
 
@@ -123,6 +124,13 @@ def _share(value: Any) -> float:
     return number
 
 
+def _spread(value: Any) -> float:
+    number = _number(value)
+    if number > MAX_SPREAD:
+        raise problem(f"{shown(value)}: must be between 0 and {MAX_SPREAD:g}")
+    return number
+
+
 def _whole(value: Any) -> int:
     return -(-_nanos(value) // NANOS)
 
@@ -156,6 +164,9 @@ PositiveNumber = Annotated[float, *_quantity(_positive, _number_text)]
 
 Share = Annotated[float, *_quantity(_share, _number_text)]
 """A quantity from 0 to 1."""
+
+Spread = Annotated[float, *_quantity(_spread, _number_text)]
+"""Standard deviation of a logarithm: with 10, one time in forty is half a billion times the median already."""
 
 Bytes = Annotated[int, *_quantity(_whole, str)]
 """A quantity in whole bytes."""

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import IO, Final, Literal
+from typing import IO, Final, Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from stowplan_autoscaling.results.report import Level, RunReport, WaitingReport, WorkloadReport
 
+from .console import console_of
 from .run_progress import clock
 
-WIDTH: Final = 120
-"""Columns where the output is no terminal and COLUMNS does not say otherwise."""
-
 SPARK_COLUMNS: Final = 24
+NARROW_SPARK_COLUMNS: Final = 8
 WIDEST_NAME: Final = 44
 """Columns that names get before they are folded."""
+NARROW_NAME: Final = 12
+"""Columns that they keep in a narrow terminal."""
 MOST_ROWS: Final = 20
 MOST_EVENTS: Final = 8
 MOST_SCALED: Final = 3
@@ -30,15 +29,31 @@ _SPARKS: Final = " ▁▂▃▄▅▆▇█"
 _PLAIN_SPARKS: Final = " .:-=+*#@"
 
 
+class _Room(NamedTuple):
+    """What the terminal has room for. In a narrow one sparklines are short and headers have one word per line, so that
+    names are readable and numbers stay whole.
+    """
+
+    sparks: str
+    is_narrow: bool
+
+    def curve(self, curve: Sequence[float]) -> str:
+        """A sparkline."""
+        return sparkline(curve, self.sparks, NARROW_SPARK_COLUMNS if self.is_narrow else SPARK_COLUMNS)
+
+
 def print_run(report: RunReport, file: IO[str]) -> None:
     """What happened, workload by workload, and what it cost. NO_COLOR and TERM=dumb are honoured."""
-    width = None if file.isatty() or os.environ.get("COLUMNS") else WIDTH
-    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    console = console_of(file)
     console.print(Text(_title(report), style="bold"))
     sparks = _SPARKS if _can_print(file, _SPARKS) else _PLAIN_SPARKS
-    for table in (_workloads(report, sparks), _services(report, sparks), _objectives(report), _facts(report)):
+    for make in (_workloads, _services, _objectives):
+        table = make(report, _Room(sparks, is_narrow=False))
+        if table is not None and table.__rich_measure__(console, console.options).maximum > console.width:
+            table = make(report, _Room(sparks, is_narrow=True))
         if table is not None:
             console.print(table)
+    console.print(_facts(report))
 
 
 def _title(report: RunReport) -> str:
@@ -67,13 +82,16 @@ def sparkline(curve: Sequence[float], sparks: str = _SPARKS, columns: int = SPAR
     return "".join(sparks[0 if value <= 0 else max(1, round(value / highest * steps))] for value in values)
 
 
-def _table(names: Iterable[str], *columns: tuple[str, str]) -> Table:
-    """`names`: what stands in the first column, which gives way last."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    wide: int | None = min(max((len(name) for name in names), default=0), WIDEST_NAME)
+def _table(room: _Room, names: Iterable[str], *columns: tuple[str, str]) -> Table:
+    """`names`: what stands in the first column; where there is room for the rest, it is not folded."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if room.is_narrow else (0, 1))
+    most = NARROW_NAME if room.is_narrow else WIDEST_NAME
+    wide: int | None = min(max((len(name) for name in names), default=0), most)
     for name, side in columns:
         justify: Literal["left", "right"] = "right" if side == "right" else "left"
-        table.add_column(name, justify=justify, no_wrap=side == "spark", overflow="fold", min_width=wide)
+        header = name.replace(" ", "\n") if room.is_narrow else name
+        is_whole = side == "spark" or (room.is_narrow and side == "right")
+        table.add_column(header, justify=justify, no_wrap=is_whole, overflow="fold", min_width=wide)
         wide = None
     return table
 
@@ -81,11 +99,12 @@ def _table(names: Iterable[str], *columns: tuple[str, str]) -> Table:
 # ---- workloads, services, objectives -----------------------------------------------------------------------------
 
 
-def _workloads(report: RunReport, sparks: str) -> Table | None:
+def _workloads(report: RunReport, room: _Room) -> Table | None:
     shown = sorted(report.workloads, key=lambda workload: -workload.ready.maximum)[:MOST_ROWS]
     if not shown:
         return None
     table = _table(
+        room,
         (workload.workload for workload in shown),
         ("workload", "left"),
         ("ready", "spark"),
@@ -101,7 +120,7 @@ def _workloads(report: RunReport, sparks: str) -> Table | None:
         ready = workload.waiting.ready
         table.add_row(
             workload.workload,
-            sparkline(workload.curve, sparks),
+            room.curve(workload.curve),
             _count(workload.ready.minimum),
             f"{workload.ready.mean:,.1f}",
             _count(workload.ready.maximum),
@@ -116,10 +135,11 @@ def _workloads(report: RunReport, sparks: str) -> Table | None:
     return table
 
 
-def _services(report: RunReport, sparks: str) -> Table | None:
+def _services(report: RunReport, room: _Room) -> Table | None:
     if not report.services:
         return None
     table = _table(
+        room,
         (service.demand for service in report.services),
         ("demand", "left"),
         ("offered", "spark"),
@@ -133,7 +153,7 @@ def _services(report: RunReport, sparks: str) -> Table | None:
     for service in report.services[:MOST_ROWS]:
         table.add_row(
             service.demand,
-            sparkline(service.curve, sparks),
+            room.curve(service.curve),
             f"{service.offered:,.0f}",
             f"{100 * service.served / service.offered:.2f} %" if service.offered else "",
             "" if service.latency is None else _seconds(service.latency),
@@ -144,10 +164,11 @@ def _services(report: RunReport, sparks: str) -> Table | None:
     return table
 
 
-def _objectives(report: RunReport) -> Table | None:
+def _objectives(report: RunReport, room: _Room) -> Table | None:
     if not report.objectives:
         return None
     table = _table(
+        room,
         (objective.name for objective in report.objectives),
         ("objective", "left"),
         ("", "left"),

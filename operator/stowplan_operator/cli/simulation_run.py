@@ -82,6 +82,11 @@ def run_simulation(arguments: RunArguments) -> int:
     except UnfinishedError as error:
         _show(error.report, arguments.output)
         raise Failure(f"{arguments.file}: {error}{_kept(arguments)}") from None
+    except OSError as error:
+        # A full disk: the system's message does not say which file it was.
+        if folder is None or isinstance(error, BrokenPipeError):
+            raise
+        raise Failure(f"--results: {arguments.results}: cannot be written: {error.strerror}") from None
     if arguments.parquet:
         _write_parquet(arguments)
     _show(report, arguments.output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Final
 
@@ -20,10 +19,8 @@ from stowplan_autoscaling.placement import (
     highlights,
 )
 
+from .console import console_of
 from .explain_tables import print_explanation
-
-WIDTH: Final = 120
-"""Columns where the output is no terminal and COLUMNS does not say otherwise."""
 
 MOST_MESSAGES: Final = 10
 
@@ -35,8 +32,7 @@ def print_report(report: Report, file: IO[str]) -> None:
 
     NO_COLOR and TERM=dumb are honoured.
     """
-    width = None if file.isatty() or os.environ.get("COLUMNS") else WIDTH
-    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    console = console_of(file)
     explained = [(c.name, c.explanation) for c in report.configurations if c.explanation is not None]
     for name, explanation in explained:
         print_explanation(console, name, explanation)

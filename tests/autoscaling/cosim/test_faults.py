@@ -72,6 +72,29 @@ def test_a_lost_node_is_found_out_its_pods_replaced_and_its_requests_lost(tmp_pa
     assert played.report.contention.nodes_lost == 1
 
 
+def test_a_pod_that_had_finished_before_its_node_was_lost_ended_well(tmp_path: Path) -> None:
+    """The Job is done after 11 s, which its node sees within a second. The node falls silent
+    at 60 s, and the eviction removes the finished pod, too.
+    """
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "once", "namespace": "shop"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "once:1"}]}}},
+    }
+    target = {"kind": "Job", "namespace": "shop", "name": "once"}
+    simulation = scene(
+        job,
+        duration="12m",
+        faults=[{"at": "1m", "duration": "9m", "nodeLost": {"names": ["node-1"]}}],
+        workloads={"objects": [job], "tasks": [{"target": target, "runTime": {"median": "10s"}}]},
+    )
+    played = play(tmp_path, simulation)
+    (pod,) = played.pods("Job shop/once")
+    assert pod.ended == pytest.approx(11.5, abs=0.5)
+    assert pod.end == "Succeeded"
+
+
 def test_a_lost_zone_takes_all_of_its_nodes(tmp_path: Path) -> None:
     """Zone a has nodes 1 and 3."""
     simulation = scene(deployment(), nodes=4, faults=[{"at": "1m", "zoneLost": {"zone": "a"}}])
@@ -96,6 +119,5 @@ def test_a_cordoned_node_keeps_its_pods_and_gets_no_more(tmp_path: Path) -> None
     first, second = sorted(played.pods(WEB), key=lambda pod: pod.node)
     assert (first.node, second.node) == ("node-1", "node-2")
     assert second.scheduled is not None
-    print(second)
     assert second.attempts >= 2
     assert states(played.rows(NodeSample), "node-2") == [(0, "Cordoned"), (120, "Ready")]

@@ -157,6 +157,36 @@ def test_keda_wakes_a_target_from_zero_and_puts_it_to_sleep(tmp_path: Path) -> N
     assert (scaler.autoscaler, scaler.desired.maximum) == ("shop/keda-hpa-worker", 1)
 
 
+def test_waiting_for_a_pod_that_keda_asked_for_begins_with_the_messages(tmp_path: Path) -> None:
+    """Messages come from 65 s on, and the poll of 90 s wakes the workload: up to 25 s, whatever the trigger is called.
+
+    That there are some is seen within five seconds, when the load is looked at. The HPA that
+    KEDA makes calls the metric s0-rabbitmq-orders, the source has the name of the trigger.
+    """
+    scaled = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "worker", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"name": "worker"},
+            "maxReplicaCount": 4,
+            "triggers": [{"type": "rabbitmq", "name": "waiting", "metadata": {"queueName": "orders", "value": "10"}}],
+        },
+    }
+    simulation = scene(
+        deployment("worker", 0),
+        scaled,
+        demand=[orders(steps(("0s", 0), ("65s", 4)))],
+        metrics={"sources": [{"name": "waiting", "type": "External", "demand": "orders", "value": "QueueLength"}]},
+    )
+    played = play(tmp_path, simulation)
+    first, *others = played.pods(WORKER)
+    assert first.created == pytest.approx(90.001, abs=1e-3)
+    assert 20 <= first.waiting.metric + first.waiting.autoscaler <= 25.01
+    assert others
+    assert all(pod.waiting.metric + pod.waiting.autoscaler > 15 for pod in others)
+
+
 def test_a_database_caps_what_pods_can_do_however_many_there_are(tmp_path: Path) -> None:
     """10 connections held for 100 ms: 100 requests a second, of which 200 come; five pods with two each."""
     demand = visits(steps(("0s", 200)), timeout="2s", downstreams=["db"])

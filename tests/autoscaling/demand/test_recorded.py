@@ -145,7 +145,7 @@ def test_a_gap_is_refused_or_bridged_with_a_note(tmp_path: Path) -> None:
         read(tmp_path, text)
     assert str(caught.value) == (
         f"{tmp_path}/load.csv: line 5: timestamp: a gap before 2026-01-01 01:02:00: no rows for 3600 s where the usual "
-        "step is 60 s; `gaps: hold` bridges it"
+        "step is 60 s; `gaps: Hold` bridges it"
     )
     recording = read(tmp_path, text, gaps="hold")
     assert recording.series.at(3000) == 40

@@ -43,6 +43,23 @@ def test_a_queue_without_workers_keeps_everything() -> None:
     assert jobs.sample().limited_by == "no ready pod"
 
 
+def test_time_in_which_nothing_came_is_no_age() -> None:
+    """Nothing for 100 s, then 2/s: at 110 s the oldest of 20 messages is 10 s old, not 110 s."""
+    jobs = queue(steps([(0, 0), (100, 2)]), 0)
+    jobs.advance(110)
+    assert (jobs.length, jobs.age) == pytest.approx((20, 10))
+
+
+def test_time_in_which_nothing_came_between_two_bursts_is_no_age() -> None:
+    """Ten messages, all done; the next ones come at 1000 s: at 1004 s the oldest of four is 4 s old."""
+    jobs = queue(steps([(0, 1), (10, 0), (1000, 1)]), 1)
+    jobs.advance(900)
+    assert jobs.length == 0
+    jobs.set_pods(PodColumns([]))
+    jobs.advance(1004)
+    assert (jobs.length, jobs.age) == pytest.approx((4, 4))
+
+
 def test_a_queue_drains_when_there_is_more_capacity_than_load() -> None:
     """600 wait, 40/s out, 30/s in: 60 s."""
     jobs = queue(constant(30), 4, backlog=600)

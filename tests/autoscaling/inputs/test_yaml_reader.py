@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -92,9 +93,11 @@ def test_text_beyond_ascii_and_a_byte_order_mark_are_fine() -> None:
     assert [d.value for d in read_yaml("\ufeffa: é\n".encode(), "x")] == [{"a": "é"}]
 
 
-# PyYAML writes a lone y or n without quotes; go-yaml, and so this reader, takes it for a boolean.
+# PyYAML writes a lone y or n, and 1e3 without a point, without quotes; go-yaml, and so this reader, takes the one for a
+# boolean, the other for a number.
+EXPONENT = re.compile(r"[-+]?([0-9][0-9_.]*|\.[0-9]+)[eE][-+]?[0-9]+")
 TEXT = st.text(st.characters(max_codepoint=0x24F, exclude_categories=["Cc"]), max_size=8).filter(
-    lambda text: text not in {"y", "Y", "n", "N"}
+    lambda text: text not in {"y", "Y", "n", "N"} and not EXPONENT.fullmatch(text)
 )
 PLAIN = st.recursive(
     st.none()

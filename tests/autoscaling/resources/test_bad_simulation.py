@@ -57,6 +57,25 @@ SCALED: dict[str, Any] = {
     },
 }
 
+BUDGET: dict[str, Any] = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "shop"},
+}
+
+
+def cron_job(restart: str = "Never", **spec: Any) -> dict[str, Any]:
+    """One that an API server takes, unless told otherwise."""
+    pod = {"restartPolicy": restart, "containers": [{"name": "main"}]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "shop"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}, **spec},
+    }
+
+
+CRON = "spec.workloads.objects[1]: CronJob shop/nightly"
 WORKLOAD = "spec.workloads.objects[0]: Deployment shop/web"
 AUTOSCALER = "spec.workloads.objects[1]: HorizontalPodAutoscaler shop/web"
 SCALER = "spec.workloads.objects[1]: ScaledObject shop/web"
@@ -312,6 +331,99 @@ CASES: dict[str, tuple[Change, str]] = {
             "valid range [0-100]"
         ),
     ),
+    "a start that 64 bits do not hold": (
+        at("spec.start", "9999-12-31T00:00:00Z"),
+        'spec.start: "9999-12-31T00:00:00Z": the run must lie between 1970 and 2261-01-01T00:00:00Z',
+    ),
+    "a start before 1970": (
+        at("spec.start", "0001-01-01T00:00:00Z"),
+        'spec.start: "0001-01-01T00:00:00Z": the run must lie between 1970 and 2261-01-01T00:00:00Z',
+    ),
+    "a run beyond the end of time": (
+        at("spec.duration", "2562047h"),
+        'spec.start: "2026-01-05T00:00:00Z": the run must lie between 1970 and 2261-01-01T00:00:00Z',
+    ),
+    "rows without end": (
+        at("spec.sampling", {"period": "1ns"}),
+        'spec.sampling.period: "1ns": 600,000,000,000 rows in the run: at most 10,000,000',
+    ),
+    "scrapes without end": (
+        at("spec.metrics", {"prometheus": {"scrapeInterval": "1us"}}),
+        'spec.metrics.prometheus.scrapeInterval: "1us": 600,000,000 times in the run: at most 10,000,000',
+    ),
+    "measurements without end": (
+        at("spec.metrics", {"housekeeping": {"interval": "1ns"}}),
+        'spec.metrics.housekeeping.interval: "1ns": 600,000,000,000 times in the run: at most 10,000,000',
+    ),
+    "start-ups that spread beyond numbers": (
+        at("spec.kubelet", {"startups": [{"target": {"name": "web"}, "median": "1s", "sigma": 900}]}),
+        "spec.kubelet.startups[0].sigma: 900: must be between 0 and 10",
+    ),
+    "a run time below its minimum": (
+        at(
+            "spec.demand.0",
+            {
+                "name": "resize",
+                "series": {"constant": {"value": 1}},
+                "jobs": {"template": {}, "runTime": {"median": "1m", "minimum": "5m", "maximum": "2m"}},
+            },
+        ),
+        'spec.demand[0].jobs.runTime.maximum: "2m": must be at least minimum, 5m',
+    ),
+    "unknown field of an object": (
+        at("spec.workloads.objects.0.spec.replica", 3),
+        f"{WORKLOAD}: spec.replica: unknown field; did you mean replicas?",
+    ),
+    "unknown field of an HPA": (
+        at("spec.workloads.objects.1.spec.minReplica", 3),
+        f"{AUTOSCALER}: spec.minReplica: unknown field; did you mean minReplicas?",
+    ),
+    "selector of other pods": (
+        at("spec.workloads.objects.0.spec.template.metadata.labels", {"app": "wep"}),
+        f"{WORKLOAD}: spec.template.metadata.labels: must match spec.selector",
+    ),
+    "no selector": (
+        without("spec.workloads.objects.0.spec.selector"),
+        f"{WORKLOAD}: spec.selector: must be set",
+    ),
+    "surge that is no amount": (
+        at("spec.workloads.objects.0.spec.strategy", {"rollingUpdate": {"maxSurge": "a lot"}}),
+        (f'{WORKLOAD}: spec.strategy.rollingUpdate.maxSurge: "a lot": must be an integer or a percentage such as 25%'),
+    ),
+    "a rollout that cannot move": (
+        at("spec.workloads.objects.0.spec.strategy", {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 0}}),
+        (
+            f"{WORKLOAD}: spec.strategy.rollingUpdate.maxUnavailable: must not be 0 where maxSurge is 0: nothing could "
+            "be replaced"
+        ),
+    ),
+    "no such strategy": (
+        at("spec.workloads.objects.0.spec.strategy", {"type": "BlueGreen"}),
+        f'{WORKLOAD}: spec.strategy.type: "BlueGreen": must be one of RollingUpdate, Recreate',
+    ),
+    "a probe that runs backwards": (
+        at("spec.workloads.objects.0.spec.template.spec.containers.0.readinessProbe", {"periodSeconds": -5}),
+        f"{WORKLOAD}: spec.template.spec.containers[0].readinessProbe.periodSeconds: -5: must be at least 0",
+    ),
+    "a schedule that does not parse": (
+        at("spec.workloads.objects.1", cron_job(schedule="99 * * * *")),
+        f'{CRON}: spec.schedule: "99 * * * *": end of range (99) above maximum (59): 99',
+    ),
+    "a schedule in no zone": (
+        at("spec.workloads.objects.1", cron_job(timeZone="Mars/Olympus")),
+        f'{CRON}: spec.timeZone: "Mars/Olympus": must be a time zone such as Europe/Berlin',
+    ),
+    "a Job that restarts for ever": (
+        at("spec.workloads.objects.1", cron_job("Always")),
+        (f'{CRON}: spec.jobTemplate.spec.template.spec.restartPolicy: "Always": must be OnFailure or Never for a Job'),
+    ),
+    "a budget that says two things": (
+        at("spec.workloads.objects.1", {**BUDGET, "spec": {"minAvailable": 1, "maxUnavailable": 1}}),
+        (
+            "spec.workloads.objects[1]: PodDisruptionBudget shop/web: spec: minAvailable and maxUnavailable exclude "
+            "each other"
+        ),
+    ),
     "bad template of a Job": (
         at(
             "spec.demand.0",
@@ -348,12 +460,13 @@ RECORDINGS: dict[str, tuple[str, str]] = {
     ),
     "gap": (
         "timestamp,value\n0,5\n60,5\n120,5\n900,5\n",
-        "line 5: timestamp: a gap before 900: no rows for 780 s where the usual step is 60 s; `gaps: hold` bridges it",
+        "line 5: timestamp: a gap before 900: no rows for 780 s where the usual step is 60 s; `gaps: Hold` bridges it",
     ),
     "clock jumps back": (
         "timestamp,value\n0,5\n60,5\n30,5\n",
         "line 4: timestamp: 30 is 30 s before line 3: the clock jumped back; rows must ascend",
     ),
+    "beyond numbers": ("timestamp,value\n0,1e308\n", 'line 2: value: "1e308": must be at most 1e+15'),
     "no rows": ("timestamp,value\n", "there are no rows after the header"),
 }
 
@@ -381,6 +494,28 @@ def test_a_recording_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     assert str(failure.value) == f"{path}: spec.demand[0].series.csv.file: {tmp_path}/day.csv: no such file"
 
 
+def test_bins_without_end_are_refused_before_there_is_memory_for_them(tmp_path: Path) -> None:
+    """Ten minutes of nanoseconds."""
+    (tmp_path / "day.csv").write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,1,1\n2024-05-10 00:10:00,1,1\n"
+    )
+    simulation = small()
+    simulation["spec"]["demand"][0]["series"] = {"csv": {"file": "day.csv", "bin": "1ns"}}
+    with pytest.raises(InputError, match=r"bin: 1e-09 s over 600 s: at most 5,000,000 bins$"):
+        load_simulation(write(tmp_path, simulation))
+
+
+def test_a_recording_that_would_repeat_without_end_is_refused(tmp_path: Path) -> None:
+    """Two minutes, played in less than a microsecond."""
+    (tmp_path / "day.csv").write_text("timestamp,value\n0,1\n60,2\n")
+    simulation = small()
+    simulation["spec"]["demand"][0]["series"] = {"csv": {"file": "day.csv", "repeat": True, "stretch": "1n"}}
+    with pytest.raises(
+        InputError, match=r"spec.demand\[0\].series.csv.repeat: .* more than 1,000,000 times in the run"
+    ):
+        load_simulation(write(tmp_path, simulation))
+
+
 def test_a_trace_whose_clock_jumps_is_refused(tmp_path: Path) -> None:
     """Events must ascend: what happened in between is not known."""
     events: list[dict[str, Any]] = [{"ts": ts, "applied_objs": [], "deleted_objs": []} for ts in (100, 160, 130)]
@@ -394,6 +529,19 @@ def test_a_trace_whose_clock_jumps_is_refused(tmp_path: Path) -> None:
     place = f"{path}: spec.demand[1].trace.file: {tmp_path}/day.sktrace: events[2].ts: "
     assert str(failure.value).startswith(place)
     assert "jump" in str(failure.value)
+
+
+def test_two_autoscalers_of_one_workload_are_a_warning(tmp_path: Path) -> None:
+    """The API server takes both, and the HPA controller then scales with neither."""
+    simulation = small()
+    second = {**HPA, "metadata": {"name": "web-2", "namespace": "shop"}}
+    simulation["spec"]["workloads"]["objects"].append(second)
+    assert load_simulation(write(tmp_path, simulation)).warnings == (
+        (
+            "HorizontalPodAutoscaler shop/web-2 and HorizontalPodAutoscaler shop/web both scale Deployment shop/web: "
+            "neither will (AmbiguousSelector)"
+        ),
+    )
 
 
 FILES: dict[str, tuple[str, str]] = {

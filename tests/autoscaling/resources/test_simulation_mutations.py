@@ -28,7 +28,9 @@ objects: &objects
 - apiVersion: batch/v1
   kind: CronJob
   metadata: {name: nightly, namespace: shop}
-  spec: {schedule: "0 3 * * *", jobTemplate: {spec: {template: {spec: {containers: [{name: c}]}}}}}
+  spec:
+    schedule: "0 3 * * *"
+    jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}}
 - {apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: {hard: {pods: "50"}}}
 - apiVersion: v1
   kind: LimitRange

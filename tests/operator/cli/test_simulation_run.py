@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from stowplan_autoscaling.resources import load_simulation
+from stowplan_autoscaling.results import FolderSink, NullSink
 from stowplan_operator.cli import cli, simulation_run
+from stowplan_operator.cli.console import console_of
 from stowplan_operator.cli.run_progress import progress_text
-from stowplan_operator.cli.run_tables import sparkline
+from stowplan_operator.cli.run_tables import print_run, sparkline
 from support import run_engine
 from support.simulations import small, write
 
@@ -43,6 +49,51 @@ def test_a_run_ends_with_tables(tmp_path: Path) -> None:
     assert "40 placed, 0 found no node" in result.stdout
     assert "filtered (M) 2.0, in all 80; scored (K) 1.0, in all 40" in result.stdout
     assert "\x1b[" not in result.stdout
+
+
+def test_numbers_stay_whole_in_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and headers are folded instead, and sparklines are short."""
+    monkeypatch.setenv("COLUMNS", "80")
+    result = simulate(tmp_path)
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    row = next(line.split() for line in result.stdout.splitlines() if line.startswith(" visits"))
+    assert row[2:] == ["5,850", "90.00", "%", "250", "ms", "250", "ms", "0", "0", "s"]
+
+
+def test_long_names_leave_room_for_numbers(tmp_path: Path) -> None:
+    """In 120 columns a name of 44 would push the last column out of sight."""
+    report = run_engine.run(load_simulation(write(tmp_path, small())), progress=None, stop=None, sink=NullSink())
+    name = "visits-of-those-who-come-from-far-and-stay"
+    services = [msgspec.structs.replace(report.services[0], demand=name)]
+    screen = StringIO()
+    print_run(msgspec.structs.replace(report, services=services), screen)
+    row = next(line for line in screen.getvalue().splitlines() if line.startswith(f" {name} "))
+    assert row.split()[-2:] == ["0", "s"]
+    assert len(row) <= 120
+
+
+def test_who_reads_only_the_first_lines_sees_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `| head`: rich would end the program with 1."""
+
+    class Closed(StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        console_of(Closed()).print("x")
+
+
+def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, exit code 1."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FolderSink, "checkpoint", full)
+    monkeypatch.setattr(FolderSink, "finish", full)
+    result = simulate(tmp_path, "--results", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert result.stderr == f"stowplan: error: --results: {tmp_path}/out: cannot be written: No space left on device\n"
 
 
 def test_json_and_yaml_hold_the_same(tmp_path: Path) -> None:

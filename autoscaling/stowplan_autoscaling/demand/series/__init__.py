@@ -5,10 +5,11 @@ from __future__ import annotations
 from .base import Floats, Piece, Series
 from .combine import Repeated, Total, total
 from .piecewise import Piecewise, held, joined, piecewise
-from .shapes import DAY, constant, diurnal, pulse, ramp, steps
+from .shapes import DAY, MOST_POINTS, constant, diurnal, pulse, ramp, steps
 
 __all__ = [
     "DAY",
+    "MOST_POINTS",
     "Floats",
     "Piece",
     "Piecewise",
