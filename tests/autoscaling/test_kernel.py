@@ -237,3 +237,30 @@ def test_actions_happen_by_time_then_kind_then_order_of_planning(plans: list[tup
         expect(first[3], first[4])
     kernel.run(START + 5)
     assert log == expected
+
+
+@pytest.mark.parametrize("planned", ["timer", "delivery", "agenda", "soon", "end", "nothing"])
+def test_time_is_skipped_only_where_nothing_happens(planned: str) -> None:
+    """Something due at the very moment stands in the way: the order at one moment stays what it is."""
+    kernel = Kernel(START)
+    log: list[str] = []
+    feed = ListFeed(kernel, log)
+    when = START + 5 * SECOND
+    skipped: list[bool] = []
+
+    def action() -> None:
+        if planned == "soon":
+            kernel.soon(lambda: None)
+        skipped.append(kernel.skip_to(when))
+        log.append(f"at {(kernel.now - START) // SECOND}")
+
+    kernel.at(START + SECOND, action)
+    if planned == "timer":
+        kernel.at(when, lambda: None)
+    elif planned == "agenda":
+        kernel.later(when, lambda: None)
+    elif planned == "delivery":
+        feed.waiting = [(when, "delivery")]
+    kernel.run(when if planned == "end" else START + 9 * SECOND)
+    assert skipped == [planned == "nothing"]
+    assert log[0] == ("at 5" if planned == "nothing" else "at 1")

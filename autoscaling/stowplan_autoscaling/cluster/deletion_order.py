@@ -6,6 +6,7 @@ Ages are compared as whole powers of two of nanoseconds; pods of one power go by
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Final
@@ -25,10 +26,7 @@ def choose_victims(
     """
     if count >= len(pods):
         return pods
-    crowd: dict[str, int] = {}
-    for pod in related:
-        node = pod.spec.node_name
-        crowd[node] = crowd.get(node, 0) + 1
+    crowd = Counter([pod.spec.node_name for pod in related])
     heads = _heads(pods, crowd)
     if _are_all_different(pods):
         ages = [now - (pod.ready_since if pod.ready == TRUE else pod.created) for pod in pods]

@@ -20,7 +20,12 @@ from .pod_groups import CPU, ReadinessRules
 from .tolerance import Tolerances
 
 _SAFE: Final = 2**62
+_EXACT: Final = 2**53
+"""Up to here sums of floats are those of whole numbers."""
 _INT32: Final = 2**31
+_KINDS: Final = 4
+_ODD: Final = 3
+"""Beside the states of a pod: it lacks its sample, or has not been ready for long."""
 
 
 class Totals(NamedTuple):
@@ -88,33 +93,37 @@ def plain_totals(columns: PodColumns, samples: SampleColumns) -> list[Totals | N
 
     For the others nothing depends on the moment: the sums hold until a pod of theirs or the samples change.
     """
-    order, bounds = columns.by_workload()
-    state, present = columns.state[order], samples.present[order]
-    values, requests = samples.value[order], columns.request[order]
-    if _may_overflow(values, requests, max(len(order), 100)):
+    values, requests = samples.value, columns.request
+    if _may_overflow(values, requests, max(len(values), 100), _EXACT):
         return []
-    counted, unready = (state == COUNTED) & present, state == WAITING
-    odd = (state == COUNTED) & ~present
+    counts = columns.state == COUNTED
+    plain = samples.present
     if columns.resource == CPU:
-        ready, started, since = columns.ready[order], columns.started[order], columns.ready_since[order]
-        plain = (ready == IS_READY) & (started != NEVER) & (samples.timestamp[order] >= since + samples.window[order])
-        odd |= counted & ~plain
-    rows = (counted, counted * values, counted * requests, unready, unready * requests, requests < 0, odd)
-    sums = np.zeros((len(rows), len(order) + 1), np.int64)
-    for index, row in enumerate(rows):
-        row.cumsum(out=sums[index, 1:])
-    found = (sums[:, bounds[1:]] - sums[:, bounds[:-1]]).T.tolist()
+        due = columns.ready_since + samples.window
+        plain = plain & (columns.ready == IS_READY) & (columns.started != NEVER) & (samples.timestamp >= due)
+    kind = columns.state.astype(np.int64)
+    kind[counts & ~plain] = _ODD
+    # One cell per workload and kind of pod; rows without a workload, -1, come first.
+    cells = (columns.workload + 1) * _KINDS + kind
+    size = (int(columns.workload.max()) + 2) * _KINDS
+    found = np.zeros((4, size), np.int64)
+    found[0] = np.bincount(cells, minlength=size)
+    for row, weights in enumerate((values, requests, requests < 0), start=1):
+        found[row] = np.bincount(cells, weights, minlength=size)
+    numbers, used, requested, without = found.reshape(4, -1, _KINDS)[:, 1:].tolist()
     return [
-        None if odd_ones else Totals(count, used, requested, waiting, waiting_requested, 0, 0, 0, without)
-        for count, used, requested, waiting, waiting_requested, without, odd_ones in found
-    ]
+        None if count[_ODD] else Totals(
+            count[COUNTED], use[COUNTED], request[COUNTED], count[WAITING], request[WAITING], 0, 0, 0, sum(bare)
+        )
+        for count, use, request, bare in zip(numbers, used, requested, without, strict=True)
+    ]  # fmt: skip
 
 
-def _may_overflow(values: Int64, requests: Int64, factor: int) -> bool:
+def _may_overflow(values: Int64, requests: Int64, factor: int, most: int = _SAFE) -> bool:
     if not len(values):
         return False
     largest = max(int(np.maximum.reduce(values)), -int(np.minimum.reduce(values)), int(np.maximum.reduce(requests)), 1)
-    return largest * factor >= _SAFE
+    return largest * factor >= most
 
 
 def _is_excluded(

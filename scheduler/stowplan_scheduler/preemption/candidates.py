@@ -37,7 +37,10 @@ def potential_nodes(diagnosis: Diagnosis) -> RowArray:
     Upstream takes them in the order of a map unless the status of absent nodes is Unschedulable.
     """
     hopeful = [v for v, status in diagnosis.statuses.items() if status.code is Code.UNSCHEDULABLE]
-    chosen = np.isin(diagnosis.verdicts, hopeful)
+    if len(hopeful) == len(diagnosis.statuses):
+        chosen = np.ones(len(diagnosis.rows), np.bool_)
+    else:
+        chosen = np.isin(diagnosis.verdicts, hopeful)
     if diagnosis.absent.code is not Code.UNSCHEDULABLE:
         return np.sort(diagnosis.rows[chosen])
     left_out = np.zeros(diagnosis.node_count, np.bool_)
@@ -55,7 +58,8 @@ class Outcome:
     """What the dry runs found.
 
     `candidates`: first those that violate no budget, each kind in visiting order. `rows` and `verdicts` are the visited
-    nodes that are none, `statuses` says what the verdicts mean. `errors`: what broke, in visiting order.
+    nodes that are none, `statuses` says what the verdicts mean. `hopeless` takes their place where nobody on any node
+    is less important. `errors`: what broke, in visiting order.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -63,13 +67,19 @@ class Outcome:
     verdicts: list[int] = field(default_factory=list)
     statuses: dict[int, Status] = field(default_factory=lambda: {_NO_VICTIMS_VERDICT: NO_VICTIMS})
     errors: list[str] = field(default_factory=list)
+    hopeless: RowArray | None = None
 
     def diagnosis(self, node_count: int) -> Diagnosis:
         """Why there is no candidate; preemption does not help on nodes that were not tried."""
+        rows, verdicts = self.hopeless, np.array(self.verdicts, np.int32)
+        if rows is None:
+            rows = np.array(self.rows, np.intp)
+        else:
+            verdicts = np.full(len(rows), _NO_VICTIMS_VERDICT, np.int32)
         return Diagnosis(
             node_count=node_count,
-            rows=np.array(self.rows, np.intp),
-            verdicts=np.array(self.verdicts, np.int32),
+            rows=rows,
+            verdicts=verdicts,
             statuses=self.statuses,
             absent=NOT_HELPFUL,
         )
@@ -100,8 +110,7 @@ class CandidateSearch:
         search, outcome = self._search, self._outcome
         if not self._lowest.below(search.cluster.table, rows, search.pod.priority).any():
             # Nobody anywhere is less important: no node needs a look.
-            outcome.rows = rows.tolist()
-            outcome.verdicts = [_NO_VICTIMS_VERDICT] * len(rows)
+            outcome.hopeless = rows
             return outcome
         position = 0
         while position < len(rows) and not self._is_enough():

@@ -267,3 +267,67 @@ def test_no_window_sees_more_than_its_share(gaps: list[int]) -> None:
     for i, start in enumerate(grants):
         for j in range(i + 5, len(grants)):
             assert grants[j] - start >= (j - i - 4) * SECOND // 20 - 1_000
+
+
+REPEATS = {"a": 3, "b": 7, "c": 250}
+"""Milliseconds after which a key comes back by itself."""
+
+
+def repeated(
+    events: list[tuple[int, str]], workers: int, *, by_name: bool, skips: bool
+) -> tuple[list[tuple[float, str]], list[float], int]:
+    """Syncs of which only those of an event do something; returns these, the moments of the events, and all syncs."""
+    one = Controller(workers=workers)
+    one.queue.by_name = by_name
+    eventful: set[str] = set()
+    moments: list[float] = []
+    effects: list[tuple[float, str]] = []
+
+    def act(key: str) -> Generator[int, None, None] | None:
+        if key in eventful:
+            eventful.discard(key)
+            return slow(key)
+        come_back(key)
+        return None
+
+    def slow(key: str) -> Generator[int, None, None]:
+        effects.append((one.milliseconds, key))
+        yield one.kernel.now + 2 * MILLISECOND
+        come_back(key)
+
+    def come_back(key: str) -> None:
+        if key == "c":
+            one.queue.add_rate_limited(key)
+        else:
+            one.queue.add_after(key, REPEATS[key] * MILLISECOND)
+
+    def needs_nothing(key: str) -> bool:
+        if key in eventful:
+            return False
+        come_back(key)
+        return True
+
+    def happen(key: str) -> None:
+        moments.append(one.milliseconds)
+        eventful.add(key)
+        one.queue.add(key)
+
+    one.act = act
+    if skips:
+        one.queue.skips = needs_nothing
+    for key in REPEATS:
+        one.queue.add(key)
+    for milliseconds, key in events:
+        one.plan(milliseconds, lambda key=key: happen(key))  # type: ignore[misc]
+    one.run(1.5)
+    return effects, moments, one.queue.syncs
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.sampled_from("abc")), max_size=12), st.integers(1, 3), st.booleans())
+def test_skipping_syncs_without_effect_changes_nothing_else(
+    events: list[tuple[int, str]], workers: int, by_name: bool
+) -> None:
+    """Neither when the others come, nor what they find, nor how many there are."""
+    assert repeated(events, workers, by_name=by_name, skips=True) == repeated(
+        events, workers, by_name=by_name, skips=False
+    )
