@@ -128,7 +128,7 @@ class Kernel:
         """
         self._until = until
         timers, agenda, feed, soon = self._timers, self._agenda, self.feed, self._soon
-        horizon, count = self.now + MILLISECOND, 0
+        horizon, count, most = self.now + MILLISECOND, 0, self.most_per_instant
         action: Action | None
         while True:
             if soon:
@@ -139,7 +139,7 @@ class Kernel:
                     action()
             elif feed is not None and feed.deliver(self.now):
                 # The reaction to a change, as far as it takes no time, belongs to the moment of the delivery.
-                while soon and count <= self.most_per_instant:
+                while soon and count <= most:
                     soon.popleft()()
                     count += 1
                 self.now += self.step
@@ -154,10 +154,8 @@ class Kernel:
             count += 1
             if self.now >= horizon:
                 horizon, count = self.now + MILLISECOND, 0
-            elif count > self.most_per_instant:
-                raise LivelockError(
-                    f"at {self.elapsed:.3f} s: more than {self.most_per_instant:,} things happened within a millisecond"
-                )
+            elif count > most:
+                raise LivelockError(f"at {self.elapsed:.3f} s: more than {most:,} things happened within a millisecond")
 
     def _advance(self, until: int) -> bool:
         """Move to the next moment at which something happens, or to the end."""

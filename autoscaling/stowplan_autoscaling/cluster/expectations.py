@@ -95,6 +95,10 @@ class WriteRecord:
         if version > versions.get(kind, 0):
             versions[kind] = version
 
+    def is_waiting(self, key: str) -> bool:
+        """Whether there are writes of which nobody has checked yet that they are seen."""
+        return key in self._written
+
     def check(self, key: str) -> None:
         """Raises StaleReadError while a write of the owner is not seen."""
         versions = self._written.get(key)

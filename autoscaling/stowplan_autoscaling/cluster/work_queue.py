@@ -101,7 +101,7 @@ class WorkQueue:
         self.skips: Callable[[str], bool] | None = None
         """Whether a sync of the key would do nothing but plan the next one; it has planned that then.
 
-        Asked of keys whose time has come, if a worker would take them up at once: for syncs that repeat themselves.
+        Asked of a key that a worker would take up at once. Such syncs follow a controller's own writes, or themselves.
         """
         self.syncs = 0
         """How many syncs there were, for reports."""
@@ -110,6 +110,12 @@ class WorkQueue:
 
     def add(self, key: str) -> None:
         """Have the key synced as soon as a worker is free."""
+        if key in self._dirty:
+            return
+        if self.skips is None or not self._is_skipped(key):
+            self._add(key)
+
+    def _add(self, key: str) -> None:
         if key in self._dirty:
             return
         self._dirty.add(key)
@@ -154,18 +160,19 @@ class WorkQueue:
         ):
             key = self._delayed.pop()
             skipped = self._is_skipped(key)
-            if skipped:
-                self.syncs += 1
-                self._failures.pop(key, None)
-            else:
-                self.add(key)
+            if not skipped:
+                self._add(key)
         self._taking = False
         self._set_timer()
 
     def _is_skipped(self, key: str) -> bool:
         if self.skips is None or self._waiting or key in self._processing or len(self._processing) >= self._workers:
             return False
-        return self.skips(key)
+        if not self.skips(key):
+            return False
+        self.syncs += 1
+        self._failures.pop(key, None)
+        return True
 
     def add_rate_limited(self, key: str) -> None:
         """Have it synced again after its back-off: 5 ms doubled per failure, and at most 10 keys a second in all."""

@@ -127,7 +127,9 @@ class Meter:
 
     def rows_of(self, pods: Sequence[PodLife]) -> Int64:
         """The rows of pods of a measurement that are still there; -1 for the others."""
-        slots = np.array([life.slot for life in pods], np.int64)
+        known, held = self._last
+        # Where no pod has gone since the measurement, the slots are those that were measured.
+        slots = known if pods is held else np.array([life.slot for life in pods], np.int64)
         rows: Int64 = np.where(slots >= 0, self._row[slots], -1)
         return rows
 

@@ -51,6 +51,7 @@ class ReplicaSetController:
         self._settled: dict[str, tuple[int, int]] = {}
         """Versions of the object and of its pods at which a sync found nothing to do, by key."""
         self.queue = WorkQueue(kernel, self.sync, workers=workers)
+        self.queue.skips = self._needs_nothing
         informers.handle(KIND, self._replica_set_changed)
         informers.handle("Pod", self._pod_changed)
 
@@ -89,6 +90,16 @@ class ReplicaSetController:
             owner: ReplicaSet | None = self._informers.get(KIND, key)
             if owner is not None and owner.spec.min_ready_seconds > 0:
                 self.queue.add_after(key, owner.spec.min_ready_seconds * SECOND)
+
+    def _needs_nothing(self, key: str) -> bool:
+        """Whether a sync would find all as it should be: that is so after each write of a status."""
+        settled = self._settled.get(key)
+        if settled is None or self._written.is_waiting(key):
+            return False
+        replica_set: ReplicaSet | None = self._informers.get(KIND, key)
+        if replica_set is None:
+            return False
+        return settled == (replica_set.version, self._informers.group(replica_set.metadata.uid).version)
 
     # ---- one sync ----------------------------------------------------------------------------
 
