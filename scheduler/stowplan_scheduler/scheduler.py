@@ -52,6 +52,7 @@ from stowplan_scheduler.queue import (
     PreEnqueueGates,
     QueuedPodInfo,
     SchedulingQueue,
+    earlier,
     node_update_events,
     pod_update_events,
 )
@@ -192,8 +193,7 @@ class Scheduler:
 
     def next_timer(self, now: int) -> int | None:
         """When TimerFired is due next; None if nothing waits for time to pass."""
-        due = [t for t in (self.queue.next_timer(now), self.attempts.next_timer()) if t is not None]
-        return min(due, default=None)
+        return earlier(self.queue.next_timer(now), self.attempts.next_timer())
 
     def emit(self, effect: Effect) -> None:
         """Have an effect carried out."""

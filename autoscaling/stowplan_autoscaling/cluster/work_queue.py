@@ -103,6 +103,8 @@ class WorkQueue:
 
         Asked of a key that a worker would take up at once. Such syncs follow a controller's own writes, or themselves.
         """
+        self.repeats: Callable[[str], bool] | None = None
+        """Whether, as long as nothing changes, each sync of the key does nothing but `add_rate_limited` the key."""
         self.syncs = 0
         """How many syncs there were, for reports."""
 
@@ -154,14 +156,19 @@ class WorkQueue:
         self._timer = None
         self._taking = True
         kernel = self._kernel
-        skipped = False
-        while (when := self._delayed.next_at) is not None and (
-            when <= kernel.now or (skipped and not self.by_name and kernel.skip_to(when))
-        ):
+        repeating: set[str] = set()
+        while (when := self._delayed.next_at) is not None:
+            if when > kernel.now and (self._waiting or self.by_name or not kernel.skip_to(when)):
+                break
             key = self._delayed.pop()
-            skipped = self._is_skipped(key)
-            if not skipped:
+            if key in repeating and not self._waiting:
+                # Since its last sync nothing has happened but syncs of this kind.
+                self.syncs += 1
+                self._delayed.push(key, kernel.now + max(self._base_delay, self._bucket.reserve(kernel.now)))
+            elif not self._is_skipped(key):
                 self._add(key)
+            elif self.repeats is not None and self.repeats(key):
+                repeating.add(key)
         self._taking = False
         self._set_timer()
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_autoscaling.hpa.pod_columns import PodColumns, SampleColumns
+from stowplan_autoscaling.hpa.requests import ask_alike
 from stowplan_autoscaling.hpa.totals import Totals, plain_totals
 
 from .pods import ClusterPod
@@ -71,6 +72,8 @@ class WorkloadColumns:
         if new is not None:
             if old is not None and new.metadata.labels is not old.metadata.labels:
                 self._relabelled(new)
+            elif old is not None and _count_alike(old, new) and new.key in self.columns.rows:
+                return
             self._put(new)
         elif old is not None:
             self._remove(old.key)
@@ -129,3 +132,15 @@ class WorkloadColumns:
         if row is not None and row < len(self.samples.present):
             self.samples.present[row] = False
             self._changed_since.add(int(self.columns.workload[row]))
+
+
+def _count_alike(old: ClusterPod, new: ClusterPod) -> bool:
+    """Whether nothing has changed of what `PodColumns` hold, as when a pod is bound."""
+    return (
+        new.started == old.started
+        and new.ready == old.ready
+        and new.ready_since == old.ready_since
+        and new.deleted == old.deleted
+        and new.status.phase == old.status.phase
+        and ask_alike(new.spec, old.spec)
+    )

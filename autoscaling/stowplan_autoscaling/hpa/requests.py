@@ -38,13 +38,7 @@ class RequestCache:
         amount = 0
         for pod in pods:
             spec = pod.spec
-            if (
-                before is None
-                or spec.containers is not before.containers
-                or spec.init_containers is not before.init_containers
-                or spec.resources is not before.resources
-                or spec.overhead is not before.overhead
-            ):
+            if before is None or not ask_alike(spec, before):
                 amount = self.request(pod, resource, container)
                 before = spec
             found[pod.metadata.name] = amount
@@ -68,6 +62,16 @@ class RequestCache:
         if entry[4]:
             return _answer(0, entry[4], pod)
         return entry[3]
+
+
+def ask_alike(one: PodSpec, other: PodSpec) -> bool:
+    """Whether both specs certainly request the same, as pods of one template do."""
+    return (
+        one.containers is other.containers
+        and one.init_containers is other.init_containers
+        and one.resources is other.resources
+        and one.overhead is other.overhead
+    )
 
 
 def _answer(amount: int, problem: str, pod: Pod) -> int:

@@ -107,9 +107,11 @@ def plain_totals(columns: PodColumns, samples: SampleColumns) -> list[Totals | N
     cells = (columns.workload + 1) * _KINDS + kind
     size = (int(columns.workload.max()) + 2) * _KINDS
     found = np.zeros((4, size), np.int64)
-    found[0] = np.bincount(cells, minlength=size)
-    for row, weights in enumerate((values, requests, requests < 0), start=1):
-        found[row] = np.bincount(cells, weights, minlength=size)
+    found[0] = np.bincount(cells, None, size)
+    found[1] = np.bincount(cells, values, size)
+    found[2] = np.bincount(cells, requests, size)
+    if requests.min() < 0:
+        found[3] = np.bincount(cells, requests < 0, size)
     numbers, used, requested, without = found.reshape(4, -1, _KINDS)[:, 1:].tolist()
     return [
         None if count[_ODD] else Totals(

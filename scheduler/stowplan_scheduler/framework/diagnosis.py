@@ -40,7 +40,11 @@ class Diagnosis:
 
     def counts(self) -> Iterator[tuple[Status, int]]:
         """Each distinct status with the number of nodes that have it, in order of verdict."""
-        for verdict in distinct(self.verdicts):
+        kinds = distinct(self.verdicts)
+        if len(kinds) == 1:
+            yield self.statuses[kinds[0]], len(self.verdicts)
+            return
+        for verdict in kinds:
             yield self.statuses[verdict], int(np.count_nonzero(self.verdicts == verdict))
 
     def status_of(self, row: int) -> Status:

@@ -107,8 +107,8 @@ def _shown(entry: NodeScores, weight: int, raw: Scores, view: NodeView) -> Plugi
 def _normalized(plugin: ScorePlugin, state: object, raw: Scores, view: NodeView) -> Scores:
     scores = plugin.normalize(state, raw, view) if plugin.normalizes else raw
     if len(scores):
-        _checked_value(plugin.name, int(scores.min()))
-        _checked_value(plugin.name, int(scores.max()))
+        _checked_value(plugin.name, int(np.minimum.reduce(scores)))
+        _checked_value(plugin.name, int(np.maximum.reduce(scores)))
     return scores
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .backoff_queue import earlier
 from .gates import PreEnqueueGates
 from .hints import HintMap, Strategy
 from .nominator import NominatingMode
@@ -22,6 +23,7 @@ __all__ = [
     "QueuedPodInfo",
     "SchedulingQueue",
     "Strategy",
+    "earlier",
     "node_update_events",
     "pod_update_events",
 ]

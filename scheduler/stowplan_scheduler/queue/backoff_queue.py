@@ -20,6 +20,13 @@ def floor_to_second(instant: int) -> int:
     return instant - instant % SECOND
 
 
+def earlier(one: int | None, other: int | None) -> int | None:
+    """The first of two instants, of which either may be none."""
+    if one is None or (other is not None and other < one):
+        return other
+    return one
+
+
 def backoff_duration(count: int, initial: int, maximum: int) -> int:
     """How long a pod backs off after `count` failures in a row, in the unit of `initial`: doubling up to `maximum`."""
     if count == 0:
@@ -103,8 +110,11 @@ class BackoffQueue:
 
     def next_completion(self) -> int | None:
         """The first whole second at which `pop_completed` finds something."""
-        heads = (self._rejected.peek(), self._after_error.peek())
-        return min((self._expiry_or_past(head) + SECOND for head in heads if head is not None), default=None)
+        rejected, failed = self._rejected.peek(), self._after_error.peek()
+        return earlier(
+            None if rejected is None else self._expiry_or_past(rejected) + SECOND,
+            None if failed is None else self._expiry_or_past(failed) + SECOND,
+        )
 
     def _expiry_or_past(self, pod: QueuedPodInfo) -> int:
         expiry = self.expiry(pod)

@@ -27,7 +27,7 @@ def pod_update_events(old: Pod, new: Pod, resource: Resource) -> tuple[ClusterEv
 
 def _pod_actions(old: Pod, new: Pod) -> list[Action]:
     actions: list[Action] = []
-    if old.metadata.labels != new.metadata.labels:
+    if old.metadata.labels is not new.metadata.labels and old.metadata.labels != new.metadata.labels:
         actions.append(Action.UPDATE_POD_LABEL)
     actions += _request_actions(old, new)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:

@@ -24,7 +24,7 @@ from stowplan_scheduler.framework.status import Status
 from stowplan_scheduler.objects import Pod
 
 from .active_queue import ActiveQueue
-from .backoff_queue import BackoffQueue
+from .backoff_queue import BackoffQueue, earlier
 from .heap import SortKey
 from .hints import HintErrorHandler, HintIndex, HintMap, Strategy
 from .nominator import NominatingMode, Nominator
@@ -311,8 +311,7 @@ class SchedulingQueue:
 
     def next_timer(self, now: int) -> int | None:
         """The next instant at which `run_timers` may move a pod; `now` if it is overdue, None if no pod waits."""
-        instants = [self._backoff.next_completion(), self._next_leftover_tick(now)]
-        due = min((instant for instant in instants if instant is not None), default=None)
+        due = earlier(self._backoff.next_completion(), self._next_leftover_tick(now))
         return None if due is None else max(due, now)
 
     def _next_leftover_tick(self, now: int) -> int | None:

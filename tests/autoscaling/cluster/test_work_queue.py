@@ -307,6 +307,10 @@ def repeated(
         come_back(key)
         return True
 
+    def begin() -> None:
+        for key in REPEATS:
+            one.queue.add(key)
+
     def happen(key: str) -> None:
         moments.append(one.milliseconds)
         eventful.add(key)
@@ -314,11 +318,10 @@ def repeated(
 
     one.act = act
     if skips:
-        one.queue.skips = needs_nothing
-    for key in REPEATS:
-        one.queue.add(key)
+        one.queue.skips, one.queue.repeats = needs_nothing, lambda key: key == "c" and key not in eventful
     for milliseconds, key in events:
         one.plan(milliseconds, lambda key=key: happen(key))  # type: ignore[misc]
+    one.kernel.soon(begin)
     one.run(1.5)
     return effects, moments, one.queue.syncs
 

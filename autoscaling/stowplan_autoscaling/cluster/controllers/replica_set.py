@@ -94,12 +94,11 @@ class ReplicaSetController:
     def _needs_nothing(self, key: str) -> bool:
         """Whether a sync would find all as it should be: that is so after each write of a status."""
         settled = self._settled.get(key)
-        if settled is None or self._written.is_waiting(key):
-            return False
         replica_set: ReplicaSet | None = self._informers.get(KIND, key)
-        if replica_set is None:
+        if settled is None or replica_set is None or settled[0] != replica_set.version:
             return False
-        return settled == (replica_set.version, self._informers.group(replica_set.metadata.uid).version)
+        pods = self._informers.group(replica_set.metadata.uid)
+        return settled[1] == pods.version and not self._written.is_stale(key)
 
     # ---- one sync ----------------------------------------------------------------------------
 

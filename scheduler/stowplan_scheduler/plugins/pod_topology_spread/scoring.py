@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stowplan_scheduler.cache.counters import TopologyCounter
 from stowplan_scheduler.cache.flags import all_true, any_true
@@ -84,7 +86,7 @@ def _domains(view: NodeView, key: str, ignored: Bools | None) -> int:
 
 def raw_scores(state: ScoreState, view: NodeView) -> Scores:
     """Weighted counts plus maxSkew - 1 per constraint, added up in the constraints' order and rounded."""
-    total = np.zeros(view.size)
+    total: NDArray[np.float64] | None = None
     for preference in state.preferences:
         constraint, counter = preference.constraint, preference.counter
         if constraint.topology_key == HOSTNAME:
@@ -92,9 +94,13 @@ def raw_scores(state: ScoreState, view: NodeView) -> Scores:
             counts = counter.channels[HOSTNAME].per_row[view.rows]
         else:
             counts = counter.at(constraint.topology_key, view.rows)
-        part = counts * preference.weight + float(constraint.max_skew - 1)
+        part: Any = counts * preference.weight + float(constraint.max_skew - 1)
         codes = view.labels(constraint.topology_key)
-        total += part if all_true(codes) else np.where(codes != 0, part, 0.0)
+        if not all_true(codes):
+            part = np.where(codes != 0, part, 0.0)
+        total = part if total is None else total + part
+    if total is None:
+        total = np.zeros(view.size)
     whole = np.floor(total)
     # math.Round: half away from zero; all values are non-negative.
     scores = (whole + (total - whole >= 0.5)).astype(np.int64)
@@ -106,11 +112,11 @@ def raw_scores(state: ScoreState, view: NodeView) -> Scores:
 def normalized(state: ScoreState, scores: Scores) -> Scores:
     """100 for the emptiest; ignored nodes get 0 and do not count."""
     kept = scores if state.ignored is None else scores[~state.ignored]
-    largest = max(0, int(kept.max())) if len(kept) else 0
+    largest = max(0, int(np.maximum.reduce(kept))) if len(kept) else 0
     if largest == 0:
         result = np.full(len(scores), MAX_NODE_SCORE, np.int64)
     else:
-        result = MAX_NODE_SCORE * (largest + int(kept.min()) - scores) // largest
+        result = MAX_NODE_SCORE * (largest + int(np.minimum.reduce(kept)) - scores) // largest
     if state.ignored is not None:
         result[state.ignored] = 0
     return result

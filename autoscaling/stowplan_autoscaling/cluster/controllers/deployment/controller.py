@@ -40,7 +40,7 @@ class DeploymentController:
         """Versions of the Deployment and its ReplicaSets at which there is nothing to do, by key."""
         self._steady: dict[str, Steady] = {}
         self.queue = WorkQueue(kernel, self.sync, workers=workers, max_retries=MAX_RETRIES)
-        self.queue.skips = self._needs_nothing
+        self.queue.skips, self.queue.repeats = self._needs_nothing, self._is_late
         informers.handle(KIND, self._deployment_changed)
         informers.handle("ReplicaSet", self._replica_set_changed)
         informers.handle("Pod", self._pod_changed)
@@ -97,6 +97,12 @@ class DeploymentController:
             return False
         held = self._informers.children(deployment.metadata.uid)
         return self._is_settled(key, deployment, tuple([each.version for each in held.values()]))
+
+    def _is_late(self, key: str) -> bool:
+        """Whether a settled Deployment is past its deadline, which then no longer matters."""
+        known = self._settled.get(key)
+        until = None if known is None else known[0].until
+        return until is not None and until < self._kernel.now
 
     def _is_settled(self, key: str, deployment: Deployment, versions: tuple[int, ...]) -> bool:
         """Whether there is nothing to do; plans the next look at a rollout that stands still."""
