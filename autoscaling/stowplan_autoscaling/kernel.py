@@ -131,8 +131,11 @@ class Kernel:
         horizon, count, most = self.now + MILLISECOND, 0, self.most_per_instant
         action: Action | None
         while True:
-            if soon:
+            while soon and count <= most:
                 soon.popleft()()
+                count += 1
+            if soon:
+                pass  # more than there may be at one moment: told below
             elif timers and timers[0][0] <= self.now:
                 action = heapq.heappop(timers)[2].action
                 if action is not None:

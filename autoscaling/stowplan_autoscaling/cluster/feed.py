@@ -42,32 +42,41 @@ Selects = Callable[[str, Any, Any], bool]
 class Watcher:
     """One client with its watches: a set of kinds, and how long a change takes to reach it (nanoseconds)."""
 
-    __slots__ = ("handler", "kinds", "latency", "name", "selects", "waiting")
+    __slots__ = ("handler", "kinds", "lane", "latency", "name", "number", "selects")
 
     def __init__(
         self,
         name: str,
+        number: int,
         kinds: frozenset[str],
         latency: int,
         handler: Callable[[Change], None],
         selects: Selects | None,
+        lane: Lane,
     ) -> None:
         self.name = name
+        self.number = number
         self.kinds = kinds
         self.latency = latency
         self.handler = handler
         self.selects = selects
-        self.waiting: deque[Change] = deque()
+        self.lane = lane
+
+
+Lane = deque[tuple[Change, Watcher]]
+"""Deliveries that take equally long: first in, first out."""
 
 
 class ChangeFeed:
-    """All watchers of one API server."""
+    """Delivers changes to watchers: earlier ones first, of one moment the older change, then by watcher."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._watchers: list[Watcher] = []
+        self._lanes: list[Lane] = []
+        """One for each latency there is."""
         self._due: int | None = None
-        """When the first delivery is due; a watcher gets its changes in order, so that is one of the first ones."""
+        """When the first delivery is due."""
         kernel.feed = self
 
     def watch(
@@ -80,7 +89,11 @@ class ChangeFeed:
         selects: Selects | None = None,
     ) -> Watcher:
         """Register a watcher; it sees the writes that come after, or those of them that it `selects`."""
-        watcher = Watcher(name, kinds, latency, handler, selects)
+        lane = next((watcher.lane for watcher in self._watchers if watcher.latency == latency), None)
+        if lane is None:
+            lane = deque()
+            self._lanes.append(lane)
+        watcher = Watcher(name, len(self._watchers), kinds, latency, handler, selects, lane)
         self._watchers.append(watcher)
         return watcher
 
@@ -94,7 +107,7 @@ class ChangeFeed:
                     made = Change(due, version, change, kind, key, old, new)
                     if self._due is None or due < self._due:
                         self._due = due
-                watcher.waiting.append(made)
+                watcher.lane.append((made, watcher))
 
     def next_at(self) -> int | None:
         """When the next delivery is due."""
@@ -104,23 +117,18 @@ class ChangeFeed:
         """Deliver the change that is due first, if it is due; returns whether it was."""
         if self._due is None or self._due > now:
             return False
-        first: Watcher | None = None
-        due = version = 0
-        after: int | None = None
-        for watcher in self._watchers:
-            if watcher.waiting:
-                head = watcher.waiting[0]
-                if first is None or head.due < due or (head.due == due and head.version < version):
-                    if first is not None:
-                        after = due
-                    first, due, version = watcher, head.due, head.version
-                elif after is None or head.due < after:
-                    after = head.due
-        if first is None:
-            return False
-        change = first.waiting.popleft()
-        if first.waiting and (after is None or first.waiting[0].due < after):
-            after = first.waiting[0].due
-        self._due = after
-        first.handler(change)
+        lanes = self._lanes
+        if len(lanes) == 1:
+            (lane,) = lanes
+            change, watcher = lane.popleft()
+            self._due = lane[0][0].due if lane else None
+        else:
+            change, watcher = min([lane for lane in lanes if lane], key=_rank).popleft()
+            self._due = min([lane[0][0].due for lane in lanes if lane], default=None)
+        watcher.handler(change)
         return True
+
+
+def _rank(lane: Lane) -> tuple[int, int, int]:
+    change, watcher = lane[0]
+    return change.due, change.version, watcher.number
