@@ -365,7 +365,7 @@ class ClusterWorld:
     ) -> tuple[Mapping[str, PodMetric], int]:
         """The resource metrics API."""
         taken = self._samples
-        values = {"cpu": taken.cpu, "memory": taken.memory}.get(resource)
+        values = taken.cpu if resource == "cpu" else taken.memory if resource == "memory" else None
         found: dict[str, PodMetric] = {}
         is_empty = True
         for index, life in enumerate(taken.pods):

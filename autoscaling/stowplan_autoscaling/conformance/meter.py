@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,14 +22,21 @@ _EARLY: Final = 500 * MICROSECOND
 _FIRST_CAPACITY: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
 class Measurement:
-    """Samples of `pods`, in milli units; `time` in nanoseconds."""
+    """Samples of `pods`, in milli units; `time` in nanoseconds. Memory is worked out if somebody asks for it."""
 
-    time: int
-    pods: Sequence[PodLife]
-    cpu: Int64
-    memory: Int64
+    __slots__ = ("_memory", "cpu", "pods", "time")
+
+    def __init__(self, time: int, pods: Sequence[PodLife], cpu: Int64, memory: Callable[[], Int64]) -> None:
+        self.time = time
+        self.pods = pods
+        self.cpu = cpu
+        self._memory = memory
+
+    @property
+    def memory(self) -> Int64:
+        """Of each pod, as it was at the time of the measurement."""
+        return self._memory()
 
 
 class Meter:
@@ -99,18 +105,21 @@ class Meter:
     def measure(self, now: int, warmup: int, t: float) -> Measurement:
         """All pods that have run for `warmup` nanoseconds; `t` is the nominal time in seconds."""
         slots = (now - self._running >= warmup).nonzero()[0]
-        cpu, memory = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
         pods = self._pods_in(slots)
         deployment, ready = self._deployment[slots], self._ready[slots]
         counts = np.bincount(self._deployment[self._ready], minlength=len(self._deployments)).tolist()
+        cpu = np.zeros(len(slots), np.int64)
+        memory: list[tuple[Int64, Callable[[], Int64]]] = []
         for name, number in self._deployments.items():
             mine = (deployment == number).nonzero()[0]
             if not len(mine):
                 continue
-            for column, usage in zip((cpu, memory), self._usage.get(name, (None, None)), strict=True):
-                if usage is not None:
-                    column[mine] = self._amounts(usage, pods, slots, mine, ready, counts[number], t)
-        return Measurement((now + _EARLY) // SECOND * SECOND, pods, cpu, memory)
+            of_cpu, of_memory = self._usage.get(name, (None, None))
+            if of_cpu is not None:
+                cpu[mine] = self._amounts(of_cpu, pods, slots, mine, ready, counts[number], t)()
+            if of_memory is not None:
+                memory.append((mine, self._amounts(of_memory, pods, slots, mine, ready, counts[number], t)))
+        return Measurement((now + _EARLY) // SECOND * SECOND, pods, cpu, lambda: _joined(len(slots), memory))
 
     def _pods_in(self, slots: Int64) -> list[PodLife]:
         """The pods of slots; the same list as long as nothing has changed."""
@@ -135,8 +144,18 @@ class Meter:
 
     def _amounts(
         self, usage: Usage, pods: list[PodLife], slots: Int64, mine: Int64, ready: Booleans, count: int, t: float
-    ) -> Int64:
+    ) -> Callable[[], Int64]:
+        """The amounts of some pods at this moment, to be worked out at any time."""
         if usage.is_uniform:
-            return usage.of_many(self._number[slots[mine]], ready[mine], count, t)
+            numbers, are_ready = self._number[slots[mine]], ready[mine]
+            return lambda: usage.of_many(numbers, are_ready, count, t)
         lives = [pods[index] for index in mine.tolist()]
-        return np.array([usage.of(life.log["name"], life.index, life.ready, count, t) for life in lives], np.int64)
+        amounts = [usage.of(life.log["name"], life.index, life.ready, count, t) for life in lives]
+        return lambda: np.array(amounts, np.int64)
+
+
+def _joined(size: int, parts: Sequence[tuple[Int64, Callable[[], Int64]]]) -> Int64:
+    found = np.zeros(size, np.int64)
+    for mine, amounts in parts:
+        found[mine] = amounts()
+    return found
