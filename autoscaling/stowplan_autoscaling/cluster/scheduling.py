@@ -152,6 +152,8 @@ class SchedulerProcess:
     # ---- effects -----------------------------------------------------------------------------
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        if not effects:
+            return
         pending = deque(effects)
         while pending:
             effect = pending.popleft()

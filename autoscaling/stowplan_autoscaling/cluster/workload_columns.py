@@ -95,14 +95,15 @@ class WorkloadColumns:
                 self.on_row(key, -1)
 
     def _put(self, pod: ClusterPod) -> None:
-        numbers = [self._numbers[id(group)] for group in self._index.groups_of(pod) if id(group) in self._numbers]
+        groups = self._index.groups_of(pod)
+        numbers = [self._numbers[id(group)] for group in groups if id(group) in self._numbers]
         if len(numbers) > 1:
             self._shared.update(numbers)
         if numbers:
             self._changed_since.add(numbers[0])
-            is_new = pod.key not in self.columns.rows
+            known = len(self.columns.rows)
             row = self.columns.put(pod, numbers[0])
-            if is_new and self.on_row is not None:
+            if self.on_row is not None and len(self.columns.rows) > known:
                 self.on_row(pod.key, row)
             if row >= len(self.samples.present):
                 self.samples.resize(len(self.columns))

@@ -65,11 +65,12 @@ class PodColumns:
 
     def put(self, pod: ClusterPod, workload: int) -> int:
         """Add a pod, or write down what has changed of it; returns its row."""
-        row = self._rows.get(pod.key)
+        key = pod.key
+        row = self._rows.get(key)
         if row is None:
             if not self._free:
                 self._grow()
-            row = self._rows[pod.key] = self._free.pop()
+            row = self._rows[key] = self._free.pop()
         if self.workload[row] != workload:
             self.workload[row] = workload
             self._order = None
