@@ -35,6 +35,11 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * 1e6) * MICROSECOND
 
 
+def whole_seconds(now: int) -> int:
+    """A time as API objects have it: the second at or before it, in nanoseconds."""
+    return now - now % SECOND
+
+
 class Feed(Protocol):
     """Delivers changes, one per call."""
 
@@ -135,8 +140,8 @@ class Kernel:
                 soon.popleft()()
                 count += 1
             if soon:
-                pass  # more than there may be at one moment: told below
-            elif timers and timers[0][0] <= self.now:
+                raise self._livelock()
+            if timers and timers[0][0] <= self.now:
                 action = heapq.heappop(timers)[2].action
                 if action is not None:
                     action()
@@ -158,7 +163,11 @@ class Kernel:
             if self.now >= horizon:
                 horizon, count = self.now + MILLISECOND, 0
             elif count > most:
-                raise LivelockError(f"at {self.elapsed:.3f} s: more than {most:,} things happened within a millisecond")
+                raise self._livelock()
+
+    def _livelock(self) -> LivelockError:
+        most = self.most_per_instant
+        return LivelockError(f"at {self.elapsed:.3f} s: more than {most:,} things happened within a millisecond")
 
     def _advance(self, until: int) -> bool:
         """Move to the next moment at which something happens, or to the end."""

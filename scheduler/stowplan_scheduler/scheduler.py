@@ -14,7 +14,7 @@ Event handling follows pkg/scheduler/eventhandlers.go of Kubernetes v1.37.2, one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stowplan_scheduler.cache.cache import Cache
 from stowplan_scheduler.cache.errors import CacheError
@@ -44,7 +44,7 @@ from stowplan_scheduler.framework.memo import MAX_MEMO_BYTES, Memo
 from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
 from stowplan_scheduler.framework.runtime import Profile
 from stowplan_scheduler.framework.selection import Rng, TieBreak
-from stowplan_scheduler.objects import DeviceClass, Namespace, Node, Pod, ResourceSlice
+from stowplan_scheduler.objects import DeviceClass, Namespace, Node, Pod, ResourceSlice, key_of
 from stowplan_scheduler.profiles import build_profiles
 from stowplan_scheduler.queue import (
     SECOND,
@@ -368,11 +368,11 @@ class Scheduler:
         self.queue.move_all_to_active_or_backoff(NODE_DELETE, held.node, None, now)
         self.cache.remove_node(held.node)
 
-    def _other_set(self, other: object, now: int) -> None:
+    def _other_set(self, other: Any, now: int) -> None:
         store = self._store_of(other)
         if store is None:
             return
-        key = _store_key(other)
+        key = key_of(other.metadata)
         old = store.get(key)
         store[key] = other
         self._stores_changed(other)
@@ -383,9 +383,9 @@ class Scheduler:
             event = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE)
             self.queue.move_all_to_active_or_backoff(event, old, other, now)
 
-    def _other_gone(self, other: object) -> None:
+    def _other_gone(self, other: Any) -> None:
         store = self._store_of(other)
-        gone = None if store is None else store.pop(_store_key(other), None)
+        gone = None if store is None else store.pop(key_of(other.metadata), None)
         if gone is None:
             return
         self._stores_changed(other)
@@ -411,11 +411,6 @@ _STORE_NAMES = {
     "DeviceClass": "device_classes",
     "ResourceSlice": "resource_slices",
 }
-
-
-def _store_key(item: object) -> str:
-    metadata = item.metadata  # type: ignore[attr-defined]
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
 
 
 def _left_its_node(old: Pod, new: Pod) -> bool:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.kernel import SECOND
-from stowplan_scheduler.objects import ObjectMeta
+from stowplan_autoscaling.kernel import SECOND, whole_seconds
+from stowplan_scheduler.objects import key_of
 from stowplan_scheduler.timestamps import format_time
 
 from .errors import AlreadyExistsError, ConflictError, NotFoundError
@@ -33,16 +33,6 @@ NO_OLD_VERSION: Final = "the object has been modified; please apply your changes
 
 Observer = Callable[[str, Any, Any], None]
 """Told (kind, old, new) of each write, at once; old is None for a creation, new for a removal."""
-
-
-def key_of(metadata: ObjectMeta) -> str:
-    """namespace/name, or the name of an object without a namespace."""
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-
-
-def whole_seconds(now: int) -> int:
-    """A time as the API shows it."""
-    return now // SECOND * SECOND
 
 
 class ApiServer:

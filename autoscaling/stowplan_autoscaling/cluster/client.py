@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from stowplan_scheduler.objects import key_of
+
 from .errors import ApiError
 from .work_queue import Steps, TokenBucket
 
@@ -51,11 +53,6 @@ class Client:
         self._limit = limit
         self._events: dict[tuple[str, str], TokenBucket] = {}
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether requests may have to wait."""
-        return self._limit is not None
-
     def turn(self) -> Steps:
         """Wait for a token."""
         if self._limit is not None:
@@ -65,8 +62,7 @@ class Client:
 
     def event(self, kind: str, obj: Any, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an event about an object, whether or not an API server would see it."""
-        meta = obj.metadata
-        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        key = key_of(obj.metadata)
         self.record(kind, key, "Warning" if warning else "Normal", reason, message)
         if self._limit is not None:
             sent = self._events.get((kind, key))

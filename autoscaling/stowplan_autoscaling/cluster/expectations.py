@@ -95,11 +95,6 @@ class WriteRecord:
         if version > versions.get(kind, 0):
             versions[kind] = version
 
-    def is_stale(self, key: str) -> bool:
-        """Whether a write of the owner is not seen."""
-        versions = self._written.get(key)
-        return versions is not None and any(version > self._seen[kind] for kind, version in versions.items())
-
     def check(self, key: str) -> None:
         """Raises StaleReadError while a write of the owner is not seen."""
         versions = self._written.get(key)

@@ -42,11 +42,10 @@ Selects = Callable[[str, Any, Any], bool]
 class Watcher:
     """One client with its watches: a set of kinds, and how long a change takes to reach it (nanoseconds)."""
 
-    __slots__ = ("handler", "kinds", "lane", "latency", "name", "number", "selects")
+    __slots__ = ("handler", "kinds", "lane", "latency", "number", "selects")
 
     def __init__(
         self,
-        name: str,
         number: int,
         kinds: frozenset[str],
         latency: int,
@@ -54,7 +53,6 @@ class Watcher:
         selects: Selects | None,
         lane: Lane,
     ) -> None:
-        self.name = name
         self.number = number
         self.kinds = kinds
         self.latency = latency
@@ -93,7 +91,7 @@ class ChangeFeed:
         if lane is None:
             lane = deque()
             self._lanes.append(lane)
-        watcher = Watcher(name, len(self._watchers), kinds, latency, handler, selects, lane)
+        watcher = Watcher(len(self._watchers), kinds, latency, handler, selects, lane)
         self._watchers.append(watcher)
         return watcher
 

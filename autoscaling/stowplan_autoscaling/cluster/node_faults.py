@@ -2,7 +2,6 @@
 
     faults = NodeFaults(kernel, server, streams)
     faults.fail_node("n7")
-    faults.fail_zone("eu-1a")
 
 A kubelet renews its lease every 10 s and posts the status of its node every 10 s if that has changed, each at a phase
 of its own. Nobody plans an event for that: when a lease was renewed last is worked out when somebody asks, so nodes
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 LEASE_PERIOD: Final = 10 * SECOND
 STATUS_PERIOD: Final = 10 * SECOND
 READY: Final = "Ready"
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 Listener = Callable[[str, bool], None]
 """Told (node, whether its kubelet can be heard)."""
@@ -82,16 +80,6 @@ class NodeFaults:
             self._kernel.later(self._next_status(name), lambda: self._post_status(name, silence))
             self._tell(name, alive=True)
 
-    def fail_zone(self, zone: str) -> None:
-        """Every node of the zone falls silent."""
-        for name in self.nodes_of_zone(zone):
-            self.fail_node(name)
-
-    def recover_zone(self, zone: str) -> None:
-        """Every node of the zone is heard again."""
-        for name in self.nodes_of_zone(zone):
-            self.recover_node(name)
-
     def cordon(self, name: str) -> None:
         """Make a node unschedulable. Raises NotFoundError."""
         self._set_unschedulable(name, unschedulable=True)
@@ -107,11 +95,6 @@ class NodeFaults:
         condition = NodeCondition(type=READY, status=default[1], reason=reason or default[0])
         others = tuple(each for each in node.status.conditions if each.type != READY)
         self._put_conditions(node, (*others, condition))
-
-    def nodes_of_zone(self, zone: str) -> list[str]:
-        """The names of a zone's nodes, sorted."""
-        nodes: dict[str, Node] = self._server.all("Node")
-        return sorted(name for name, node in nodes.items() if node.metadata.labels.get(ZONE_LABEL) == zone)
 
     def _set_unschedulable(self, name: str, *, unschedulable: bool) -> None:
         node: Node = self._server.get("Node", name)

@@ -158,7 +158,7 @@ class WorkQueue:
         kernel = self._kernel
         repeating: set[str] = set()
         while (when := self._delayed.next_at) is not None:
-            if when > kernel.now and (self._waiting or self.by_name or not kernel.skip_to(when)):
+            if when > kernel.now and not kernel.skip_to(when):
                 break
             key = self._delayed.pop()
             if key in repeating and not self._waiting:

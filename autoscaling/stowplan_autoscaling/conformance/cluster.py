@@ -17,6 +17,7 @@ from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutosc
 from stowplan_autoscaling.cluster.objects.nodes import Node
 from stowplan_autoscaling.cluster.objects.policy import PodDisruptionBudget
 from stowplan_autoscaling.hpa.validation import InvalidHPAError, admit
+from stowplan_autoscaling.inputs.decode import without_nulls
 from stowplan_scheduler.config import ConfigurationError, configuration_error_text, load_configuration
 from stowplan_scheduler.defaulting import default_object, default_pod_spec
 from stowplan_scheduler.objects import DEFAULT_NAMESPACE, PriorityClass
@@ -72,12 +73,3 @@ def decode_hpa(raw: Any) -> HorizontalPodAutoscaler:
     if not found.metadata.namespace:
         found = replace(found, metadata=replace(found.metadata, namespace=DEFAULT_NAMESPACE))
     return admit(found)
-
-
-def without_nulls(value: Any) -> Any:
-    """null means absent, as for the API server."""
-    if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [without_nulls(item) for item in value]
-    return value

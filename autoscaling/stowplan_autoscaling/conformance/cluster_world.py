@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import ApiServer, whole_seconds
+from stowplan_autoscaling.cluster.api_server import ApiServer
 from stowplan_autoscaling.cluster.client import Client
 from stowplan_autoscaling.cluster.controllers.deployment import DeploymentController
 from stowplan_autoscaling.cluster.controllers.disruption import DisruptionController
@@ -31,7 +31,7 @@ from stowplan_autoscaling.demand.points import Points, Usage, UsageSpec
 from stowplan_autoscaling.hpa.controller import Outcome
 from stowplan_autoscaling.hpa.metrics import MetricsError, PodMetric
 from stowplan_autoscaling.hpa.objects import CrossVersionObjectReference, Scale
-from stowplan_autoscaling.kernel import MICROSECOND, MILLISECOND, SECOND, Kernel, nanoseconds
+from stowplan_autoscaling.kernel import MICROSECOND, MILLISECOND, Kernel, nanoseconds, whole_seconds
 from stowplan_scheduler.config import KubeSchedulerConfiguration
 from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.defaulting import default_pod, resolve_priority
@@ -209,7 +209,7 @@ class ClusterWorld:
 
     def _unique(self, now: int) -> int:
         """Whole seconds, 10 ms earlier, and a nanosecond per write: equal seconds stand in the order of the writes."""
-        return now // SECOND * SECOND - 10 * MILLISECOND + self.server.version
+        return whole_seconds(now) - 10 * MILLISECOND + self.server.version
 
     # ---- API server --------------------------------------------------------------------------
 

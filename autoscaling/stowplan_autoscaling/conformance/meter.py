@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_autoscaling.demand.points import Usage
-from stowplan_autoscaling.kernel import MICROSECOND, SECOND
+from stowplan_autoscaling.kernel import MICROSECOND, whole_seconds
 
 if TYPE_CHECKING:
     from .cluster_world import PodLife
@@ -119,7 +119,7 @@ class Meter:
                 cpu[mine] = self._amounts(of_cpu, pods, slots, mine, ready, counts[number], t)()
             if of_memory is not None:
                 memory.append((mine, self._amounts(of_memory, pods, slots, mine, ready, counts[number], t)))
-        return Measurement((now + _EARLY) // SECOND * SECOND, pods, cpu, lambda: _joined(len(slots), memory))
+        return Measurement(whole_seconds(now + _EARLY), pods, cpu, lambda: _joined(len(slots), memory))
 
     def _pods_in(self, slots: Int64) -> list[PodLife]:
         """The pods of slots; the same list as long as nothing has changed."""

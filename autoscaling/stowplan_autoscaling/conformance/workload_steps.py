@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from stowplan_autoscaling.inputs.decode import without_nulls
 from stowplan_scheduler.objects import Taint
-
-from .cluster import without_nulls
 
 
 def changed_node(node: Any, step: Mapping[str, Any]) -> Any:

@@ -31,7 +31,7 @@ from stowplan_autoscaling.cluster.objects.stateful_set import StatefulSet
 from stowplan_autoscaling.cluster.pods import FALSE, ClusterPod
 from stowplan_autoscaling.cluster.work_queue import WorkQueue
 from stowplan_autoscaling.hpa.validation import InvalidHPAError, admit
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.kernel import whole_seconds
 from stowplan_scheduler.config import (
     ConfigurationError,
     KubeSchedulerConfiguration,
@@ -151,7 +151,7 @@ class WorkloadWorld(ClusterWorld):
     def _admit(self, kind: str, obj: Any) -> Any:
         obj = super()._admit(kind, obj)
         if kind in self._used and kind != "ControllerRevision":
-            obj = replace(obj, created=self.kernel.now // SECOND * SECOND)
+            obj = replace(obj, created=whole_seconds(self.kernel.now))
         elif kind == "Node":
             obj = self._node_stubs.admit_node(obj)
         elif kind == "Pod":
@@ -331,7 +331,7 @@ class WorkloadWorld(ClusterWorld):
             self._watch_empty(life.node)
 
     def _set_phase(self, name: str, phase: str) -> None:
-        at = self.kernel.now // SECOND * SECOND
+        at = whole_seconds(self.kernel.now)
         pod: ClusterPod = self.server.get("Pod", f"default/{name}")
         code = 1 if phase == "Failed" else 0
         self.server.put(

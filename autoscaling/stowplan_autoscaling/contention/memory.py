@@ -31,11 +31,7 @@ MONITORING_INTERVAL: Final = 10.0
 """Seconds between two looks of the eviction manager."""
 
 CLEANUP_TIMEOUT: Final = 30.0
-CLEANUP_POLL: Final = 1.0
-"""After an eviction it waits for the pod to be gone, asking each second, for at most half a minute."""
-
-EVICTION_GRACE: Final = 1
-"""Seconds that a pod has to end at a hard threshold."""
+"""After an eviction it waits for the pod to be gone, for at most so many seconds."""
 
 PRESSURE_TRANSITION: Final = 300.0
 """Seconds for which the node stays MemoryPressure=True after the last shortage."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import ApiError
 from stowplan_autoscaling.inputs.errors import FieldError, InputError
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_autoscaling.resources.loads import job_of
 from stowplan_autoscaling.resources.manifests import Manifest
 from stowplan_autoscaling.resources.typed import TYPES, typed_object
+from stowplan_scheduler.objects import key_of
 
 from .applications import Applications, RecordedDelay, Task, run_delay
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.controllers.horizontal import SCALABLE
 from stowplan_autoscaling.cluster.errors import ApiError
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
@@ -31,6 +30,7 @@ from stowplan_autoscaling.keda import ExternalTrigger, Keda, ScaledObject, Trigg
 from stowplan_autoscaling.keda.objects import NAME_LABEL
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_autoscaling.results import AutoscalerSample
+from stowplan_scheduler.objects import key_of
 from stowplan_scheduler.quantity import parse_quantity
 
 from .pressure import Pressure, pressure_of

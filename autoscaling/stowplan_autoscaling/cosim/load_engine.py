@@ -64,7 +64,6 @@ class LoadEngine:
         """By name of the demand."""
         self.throttled: dict[int, float] = {}
         """Core seconds that limits refused since they were read last, by number of the workload."""
-        self.looks = 0
         self.after_look: list[Callable[[list[Group]], None]] = []
         """Told of the groups that a look has brought up to now."""
         self._time = 0.0
@@ -238,7 +237,6 @@ class LoadEngine:
         now = self._world.kernel.now
         if not self._world.has_begun or (self._full_at == now and not self._changed):
             return
-        self.looks += 1
         seconds = self._world.seconds
         self._account(seconds)
         self._changed = False

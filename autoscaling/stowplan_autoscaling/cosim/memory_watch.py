@@ -26,7 +26,6 @@ from stowplan_autoscaling.contention import (
 from stowplan_autoscaling.contention.memory import (
     CLEANUP_TIMEOUT,
     EVICTED,
-    EVICTION_GRACE,
     MONITORING_INTERVAL,
     PRESSURE_TRANSITION,
 )
@@ -193,7 +192,7 @@ class MemoryWatch:
         message = eviction_message(
             max(available, 0), [(pod.spec.containers[0].name, used, life.memory)], threshold=HARD_THRESHOLD
         )
-        if not self._kubelets.evict(key, EVICTED, grace=EVICTION_GRACE * SECOND, message=message):
+        if not self._kubelets.evict(key, EVICTED, message=message):
             return
         life.end = EVICTED
         self._evicting[node] = key, self._world.kernel.now + round(CLEANUP_TIMEOUT * SECOND)

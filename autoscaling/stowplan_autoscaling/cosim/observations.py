@@ -6,10 +6,11 @@ Also what objectives count: requests and their latency between looks, time with 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
 from stowplan_autoscaling.contention.memory import OOM_KILLED
 from stowplan_autoscaling.demand import Service
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from .groups import Entry, Group
     from .load_engine import LoadEngine
     from .world import World
-
-_READY_CONDITION: Final = "Ready"
 
 
 class Observations:
@@ -354,8 +353,7 @@ def _allocatable_of(node: Node) -> tuple[float, int]:
 
 
 def _state_of(node: Node) -> Literal["Ready", "Cordoned", "NotReady"]:
-    ready = next((each.status for each in node.status.conditions if each.type == _READY_CONDITION), "True")
-    if ready != "True":
+    if ready_status(node) not in {None, "True"}:
         return "NotReady"
     return "Cordoned" if node.spec.unschedulable else "Ready"
 

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
-from stowplan_scheduler.objects import controller_of
+from stowplan_scheduler.objects import controller_of, key_of
 from stowplan_scheduler.quantity import milli_value, value
 from stowplan_scheduler.resources import CPU, MEMORY, pod_requests
 

@@ -13,14 +13,14 @@ differences are exact.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import BinaryIO, Final
 
+from stowplan_autoscaling.inputs.csv_lines import csv_lines
 from stowplan_autoscaling.inputs.errors import InputError, shown
 
 TIME_COLUMNS: Final = ("timestamp", "time", "t", "ts")
@@ -68,8 +68,7 @@ class Row:
 def read_rows(stream: BinaryIO, source: str, value_column: str = "") -> tuple[Columns, list[Row]]:
     """All rows of a file. `value_column` names another column for the value. Raises InputError with file and line."""
     # Line by line, so that an error in the encoding has its line.
-    reader = csv.reader((line.decode("utf-8") for line in stream), strict=True)
-    lines = _lines(reader, source)
+    lines = csv_lines((line.decode("utf-8") for line in stream), source)
     first = next(lines, None)
     if first is None:
         raise InputError(source, "", "", "the file is empty: a header such as timestamp,value and rows are expected")
@@ -78,19 +77,6 @@ def read_rows(stream: BinaryIO, source: str, value_column: str = "") -> tuple[Co
     if not rows:
         raise InputError(source, "", "", "there are no rows after the header")
     return columns, rows
-
-
-def _lines(reader: Iterator[list[str]], source: str) -> Iterator[tuple[int, list[str]]]:
-    line = 0
-    try:
-        for cells in reader:
-            line = reader.line_num  # type: ignore[attr-defined]
-            if cells:
-                yield line, cells
-    except csv.Error as error:
-        raise InputError(f"{source}: line {line + 1}", "", "", f"not valid CSV: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{source}: line {line + 1}", "", "", "not UTF-8 text: input must be UTF-8") from None
 
 
 def _columns(header: Sequence[str], place: str, value_column: str) -> Columns:

@@ -30,12 +30,6 @@ class Startup:
         at_least("cpu", self.cpu)
         at_least("memory", self.memory)
 
-    def seconds_with(self, cores: float) -> float:
-        """How long it takes if it gets no more than so many cores: the work stays the same. Infinite with none."""
-        if cores >= self.cpu or not self.seconds:
-            return self.seconds
-        return self.seconds * self.cpu / cores if cores > 0 else math.inf
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodModel:

@@ -26,8 +26,8 @@ from .ceilings import Bound, Ceiling, bound, level
 from .checks import above, at_least, count
 from .fluid import flow
 from .latency import Response, service_time, waiting_time
+from .loaded import LoadedPods
 from .pods import (
-    NO_PODS,
     PodColumns,
     PodModel,
     fixed_cpu,
@@ -97,40 +97,24 @@ class ServiceSample:
     """Bytes in use."""
 
 
-class Service:
+class Service(LoadedPods):
     """The state of one service. Times are seconds since the start of the run."""
 
     def __init__(
         self, model: ServiceModel, load: Series, *, ceilings: Sequence[Ceiling] = (), start: float = 0.0
     ) -> None:
+        super().__init__(load, ceilings, start)
         self.model = model
-        self.load = load
-        self.ceilings = tuple(ceilings)
-        self.now = start
-        self.pods = NO_PODS
-        self.arrived = 0.0
-        self.served = 0.0
         self.dropped = 0.0
         """Requests since the start: timed out, lost with their pod, or without a pod to go to."""
-        self._cpu_seconds: Floats = np.zeros(0)
         self._done: Floats = np.zeros(0)
         self._through = 0.0
-        self._settled = start
         self.backlog: Floats = np.zeros(0)
         """Per pod: requests that wait."""
-        self._cores: Floats = np.zeros(0)
         self._roster()
         self._capacity()
 
     # ---- what happens to it ----------------------------------------------------------------------------------------
-
-    def advance(self, now: float) -> None:
-        """Settle what happened up to `now` with the pods and cores in force. Raises ValueError for a time gone by."""
-        if now < self.now:
-            raise ValueError(f"cannot go back from {self.now} to {now}")
-        for piece in self.load.pieces(self.now, now):
-            self._piece(piece.start, piece.end, piece.value, piece.slope)
-        self.now = now
 
     def _piece(self, a: float, b: float, value: float, slope: float) -> None:
         seconds = b - a
@@ -152,12 +136,6 @@ class Service:
         self._done = self._done + part.served
         self.served += float(part.served.sum())
         self.dropped += float(part.dropped.sum())
-
-    @property
-    def cpu_seconds(self) -> Floats:
-        """Per pod: core seconds used since the pod was first named."""
-        self._settle()
-        return self._cpu_seconds
 
     def _settle(self) -> None:
         """Book what the pods did since pods, cores or costs last changed."""
@@ -186,13 +164,9 @@ class Service:
             elif key not in pods.rows or not pods.ready[pods.rows[key]]:
                 gone += float(self.backlog[row])
                 self.backlog[row] = 0.0
-        before = self.pods
-        known = np.asarray([key in before.rows for key in pods.keys], dtype=np.bool_)
-        self._cpu_seconds = pods.carried(before, self._cpu_seconds)
         self._done = np.zeros(len(pods))
-        self.backlog = pods.carried(before, self.backlog)
-        self._cores = np.where(known, pods.carried(before, self._cores), np.inf)
-        self.pods = pods
+        self.backlog = pods.carried(self.pods, self.backlog)
+        self._take_over(pods)
         self._roster()
         self._capacity()
         self._hand_over(gone)

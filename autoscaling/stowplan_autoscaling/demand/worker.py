@@ -20,7 +20,8 @@ from .ceilings import Bound, Ceiling, bound, level
 from .checks import at_least, count
 from .fluid import flow
 from .latency import service_time
-from .pods import NO_PODS, PodColumns, PodModel, fixed_cpu, fixed_cpu_seconds, fixed_memory, warm_factor
+from .loaded import LoadedPods
+from .pods import PodColumns, PodModel, fixed_cpu, fixed_cpu_seconds, fixed_memory, warm_factor
 from .series import Floats, Series
 from .service import BY_CPU, BY_NO_POD, BY_THREADS, CATCH_UP
 
@@ -70,7 +71,7 @@ class QueueSample:
     memory: Floats
 
 
-class WorkQueue:
+class WorkQueue(LoadedPods):
     """The state of one queue and its workers. Times are seconds since the start of the run."""
 
     def __init__(
@@ -82,32 +83,17 @@ class WorkQueue:
         backlog: float = 0.0,
         start: float = 0.0,
     ) -> None:
+        super().__init__(load, ceilings, start)
         self.model = model
-        self.load = load
-        self.ceilings = tuple(ceilings)
-        self.now = start
-        self.pods = NO_PODS
         self.arrived = at_least("backlog", backlog)
         """Messages since the start, with those that waited then."""
-        self.served = 0.0
         self.length = float(backlog)
-        self._cpu_seconds: Floats = np.zeros(0)
         self._done = 0.0
-        self._settled = start
         self._start = start
         self._before = backlog - load.cumulative(start)
-        self._cores: Floats = np.zeros(0)
         self._capacity()
 
     # ---- what happens to it ----------------------------------------------------------------------------------------
-
-    def advance(self, now: float) -> None:
-        """Settle what happened up to `now` with the pods and cores in force. Raises ValueError for a time gone by."""
-        if now < self.now:
-            raise ValueError(f"cannot go back from {self.now} to {now}")
-        for piece in self.load.pieces(self.now, now):
-            self._piece(piece.start, piece.end, piece.value, piece.slope)
-        self.now = now
 
     def _piece(self, a: float, b: float, value: float, slope: float) -> None:
         seconds = b - a
@@ -121,12 +107,6 @@ class WorkQueue:
             done, self.length = float(part.served[0]), float(part.backlog[0])
         self.served += done
         self._done += done
-
-    @property
-    def cpu_seconds(self) -> Floats:
-        """Per pod: core seconds used since the pod was first named."""
-        self._settle()
-        return self._cpu_seconds
 
     def _settle(self) -> None:
         """Book what the pods did since pods, cores or costs last changed."""
@@ -143,11 +123,7 @@ class WorkQueue:
         New pods may use all the cores there are until `grant` says otherwise.
         """
         self._settle()
-        before = self.pods
-        known = np.asarray([key in before.rows for key in pods.keys], dtype=np.bool_)
-        self._cpu_seconds = pods.carried(before, self._cpu_seconds)
-        self._cores = np.where(known, pods.carried(before, self._cores), np.inf)
-        self.pods = pods
+        self._take_over(pods)
         self._capacity()
 
     def grant(self, cores: Floats) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from stowplan_autoscaling.kernel import whole_seconds
+
 from .objects import SCALED_TO_ZERO, HorizontalPodAutoscalerCondition
 
 TRUE: Final = "True"
@@ -34,11 +36,6 @@ def _condition(type: str, status: str, reason: str, message: str, since: int) ->
     return HorizontalPodAutoscalerCondition(
         type=type, status=status, reason=reason, message=message, last_transition_time=since
     )
-
-
-def whole_seconds(now: int) -> int:
-    """A time as the API shows it."""
-    return now - now % 1_000_000_000
 
 
 def is_scaled_to_zero(conditions: Conditions) -> bool:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from stowplan_autoscaling.kernel import whole_seconds
 from stowplan_scheduler.selectors import LabelQuery, SelectorError
 
-from .conditions import FALSE, TRUE, Conditions, is_scaled_to_zero, set_condition, whole_seconds
+from .conditions import FALSE, TRUE, Conditions, is_scaled_to_zero, set_condition
 from .history import History
 from .metric_proposal import MetricFailedError, PodLister, Question, propose
 from .metrics import MetricsClient

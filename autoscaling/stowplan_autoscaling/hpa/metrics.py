@@ -40,17 +40,18 @@ class MetricsError(Exception):
         return cls(f"no metrics returned from {api} metrics API")
 
 
-class MetricsClient(Protocol):
-    """The three metrics APIs. Pod mappings are keyed by pod names; the last int is the time of the answer.
-
-    Every method raises MetricsError.
-    """
+class ResourceMetricsApi(Protocol):
+    """metrics.k8s.io."""
 
     def resource(
         self, resource: str, namespace: str, selector: LabelQuery, container: str | None, now: int
     ) -> tuple[Mapping[str, PodMetric], int]:
         """What pods use: the sum of their containers, or one container. A pod that lacks a sample is left out."""
         ...
+
+
+class CustomMetricsApi(Protocol):
+    """custom.metrics.k8s.io."""
 
     def pods(
         self, metric: str, namespace: str, selector: LabelQuery, metric_selector: LabelSelector | None, now: int
@@ -69,8 +70,19 @@ class MetricsClient(Protocol):
         """A custom metric of one object."""
         ...
 
+
+class ExternalMetricsApi(Protocol):
+    """external.metrics.k8s.io."""
+
     def external(
         self, metric: str, namespace: str, selector: LabelSelector | None, now: int
     ) -> tuple[Sequence[int], int]:
         """All series of an external metric."""
         ...
+
+
+class MetricsClient(ResourceMetricsApi, CustomMetricsApi, ExternalMetricsApi, Protocol):
+    """The three metrics APIs. Pod mappings are keyed by pod names; the last int is the time of the answer.
+
+    Every method raises MetricsError.
+    """

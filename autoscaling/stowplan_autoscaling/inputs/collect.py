@@ -40,6 +40,7 @@ from stowplan_scheduler.objects import (
     Service,
     StatefulSet,
     controller_of,
+    key_of,
 )
 from stowplan_scheduler.quantity import QuantityError
 
@@ -144,11 +145,6 @@ class ClusterInput:
     resource_slices: tuple[ResourceSlice, ...] = ()
     warnings: tuple[str, ...] = ()
     origin: Mapping[tuple[str, str], str]
-
-
-def key_of(meta: ObjectMeta) -> str:
-    """namespace/name, or the name of an object without namespace."""
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
 class Collector:

@@ -22,7 +22,6 @@ from stowplan_scheduler.objects import (
     Job,
     Namespace,
     Node,
-    ObjectMeta,
     Pod,
     PodDisruptionBudget,
     PriorityClass,
@@ -269,8 +268,3 @@ def field_path(field: str, step: str | int | None) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", step):
         return f"{field}[{step}]"
     return f"{field}.{step}" if field else step
-
-
-def meta_of(obj: ClusterObject) -> ObjectMeta:
-    """The metadata of any of the kinds."""
-    return obj.metadata

@@ -10,7 +10,6 @@ The format and the inflation follow hkust-adsl/kubernetes-scheduler-simulator (F
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final, TypeVar
@@ -36,6 +35,7 @@ from stowplan_scheduler.objects import (
 )
 from stowplan_scheduler.quantity import NANOS, parse_quantity
 
+from .csv_lines import csv_lines
 from .errors import InputError, shown
 
 GPU_RESOURCE: Final = "stowplan.io/gpu-milli"
@@ -63,8 +63,7 @@ def read_openb(stream: BinaryIO, source: str, warn: Warn) -> Iterator[tuple[int,
 
     Raises InputError with file and line.
     """
-    reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), strict=True)
-    rows = _rows(reader, source)
+    rows = csv_lines(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), source)
     _, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     if set(NODE_COLUMNS) <= set(header):
@@ -80,20 +79,6 @@ def read_openb(stream: BinaryIO, source: str, warn: Warn) -> Iterator[tuple[int,
     else:
         columns = f"{','.join(NODE_COLUMNS)} (nodes) or {','.join(POD_COLUMNS)} (pods)"
         raise InputError(f"{source}: line 1", "", "", f"not an OpenB list: the header must have the columns {columns}")
-
-
-def _rows(reader: Iterator[list[str]], source: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with their lines."""
-    line = 0
-    try:
-        for row in reader:
-            line = reader.line_num  # type: ignore[attr-defined]
-            if row:
-                yield line, row
-    except csv.Error as error:
-        raise InputError(f"{source}: line {line + 1}", "", "", f"not valid CSV: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{source}: line {line + 1}", "", "", "not UTF-8 text: input must be UTF-8") from None
 
 
 def _each(

@@ -10,6 +10,7 @@ import gzip
 import io
 import os
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -204,8 +205,9 @@ class _Filter(io.RawIOBase):
         view[: len(data)] = data
         return len(data)
 
+    @abstractmethod
     def _next(self, size: int) -> bytes:
-        raise NotImplementedError
+        """The next bytes, at most `size` of them; none at the end."""
 
 
 class _Counted(_Filter):

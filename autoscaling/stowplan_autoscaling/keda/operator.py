@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from stowplan_autoscaling.hpa.metrics import MetricsError
 from stowplan_autoscaling.hpa.objects import HorizontalPodAutoscaler, ScaleError
-from stowplan_autoscaling.kernel import MILLISECOND, SECOND
+from stowplan_autoscaling.kernel import MILLISECOND, SECOND, whole_seconds
 from stowplan_scheduler.objects import LabelSelector
 
 from .fallback import NO_FALLBACK, Measured, TriggerReading, measure
@@ -95,7 +95,7 @@ class Keda:
         """
         triggers = check_scaled_object(scaled_object)
         before = self._watched.get(scaled_object.key)
-        status = ScaledObjectStatus(created=now // SECOND * SECOND) if before is None else before.status
+        status = ScaledObjectStatus(created=whole_seconds(now)) if before is None else before.status
         if before is not None:
             before.stopped = True
         watched = _Watched(scaled_object, triggers, status)
@@ -232,7 +232,7 @@ class Keda:
         measured = self._read(watched, trigger, now)
         if measured.value is None:
             raise _rpc_error(f"metric:{metric} encountered error")
-        return [measured.value], now // SECOND * SECOND
+        return [measured.value], whole_seconds(now)
 
     def _read(self, watched: _Watched, trigger: ExternalTrigger, now: int) -> Measured:
         known = watched.cached.get(trigger.metric) if trigger.cached else None

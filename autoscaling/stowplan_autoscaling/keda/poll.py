@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.kernel import SECOND, whole_seconds
 
 from .fallback import Measured, TriggerReading, measure
 from .objects import (
@@ -153,7 +153,7 @@ def _scale(state: PollState, active: bool, error: bool, metrics: Sequence[str], 
         return _wake(state, forced, metrics, now)
     if error:
         return _stay(_with(state.status, READY, PARTIAL_ERROR))
-    return _stay(replace(state.status, last_active=_second(now)))
+    return _stay(replace(state.status, last_active=whole_seconds(now)))
 
 
 def _scale_inactive(state: PollState, error: bool, now: int) -> _Verdict:
@@ -183,7 +183,7 @@ def _wake(state: PollState, forced: bool, metrics: Sequence[str], now: int) -> _
     return _Verdict(
         scale_to=replicas,
         done=Outcome(
-            status=replace(state.status, last_active=_second(now)),
+            status=replace(state.status, last_active=whole_seconds(now)),
             events=(Event(NORMAL, "KEDAScaleTargetActivated", f"Scaled {change}, {cause}"),),
         ),
         refused=Outcome(
@@ -225,8 +225,3 @@ def _with(status: ScaledObjectStatus, kind: str, condition: Condition) -> Scaled
 def _target(state: PollState) -> str:
     reference = state.scaled_object.spec.scale_target_ref
     return f"{reference.text} {state.scaled_object.metadata.namespace}/{reference.name}"
-
-
-def _second(now: int) -> int:
-    """Times in the status lose their fractions on the way to the API server."""
-    return now // SECOND * SECOND

@@ -11,7 +11,7 @@ The picture with all defaults and their sources: docs/architecture/metrics.md.
 from __future__ import annotations
 
 from .adapter import AdapterConfig, Freshness, PrometheusAdapter, Rule
-from .apis import ComputedExternal, CustomMetrics, ExternalMetrics, MetricsApis, ResourceMetrics
+from .apis import ComputedExternal, MetricsApis, ResourceMetrics
 from .faults import NO_FAULTS, Outage, ScrapeFaults
 from .housekeeping import Housekeeping
 from .metrics_server import MetricsServer, MetricsServerConfig
@@ -34,10 +34,8 @@ __all__ = [
     "AdapterConfig",
     "ComputedExternal",
     "ContainerShare",
-    "CustomMetrics",
     "EachPod",
     "Exposed",
-    "ExternalMetrics",
     "Freshness",
     "Housekeeping",
     "InstantUsage",

@@ -22,7 +22,7 @@ from typing import Final, Literal, NamedTuple
 
 from stowplan_autoscaling.hpa.metrics import DEFAULT_WINDOW, MetricsError, PodMetric
 from stowplan_autoscaling.hpa.objects import CrossVersionObjectReference
-from stowplan_autoscaling.kernel import MINUTE, SECOND
+from stowplan_autoscaling.kernel import MINUTE, SECOND, whole_seconds
 from stowplan_scheduler.objects import LabelSelector
 from stowplan_scheduler.selectors import EVERYTHING, LabelQuery
 
@@ -142,7 +142,7 @@ class PrometheusAdapter:
         values = self._values(rule, namespace, names, wanted, now)
         if not values or outage_at(self.config.outages, "empty", now) is not None:
             raise MetricsError.nothing("custom")
-        stamp = now // SECOND * SECOND
+        stamp = whole_seconds(now)
         return {name: PodMetric(stamp, DEFAULT_WINDOW, value) for name, value in values.items()}, stamp
 
     def object(
@@ -162,7 +162,7 @@ class PrometheusAdapter:
         if not values or outage_at(self.config.outages, "empty", now) is not None:
             reason = f"the server could not find the metric {metric} for {rule.resource} {name}"
             raise MetricsError.unavailable("custom", reason)
-        return values[name], now // SECOND * SECOND
+        return values[name], whole_seconds(now)
 
     def external(
         self, metric: str, namespace: str, selector: LabelSelector | None, now: int
@@ -176,7 +176,7 @@ class PrometheusAdapter:
         values = aggregated(rule.aggregate, [s.value for s in self._external_samples(rule, namespace, selector, now)])
         if not values or outage_at(self.config.outages, "empty", now) is not None:
             raise MetricsError.nothing("external")
-        return [milli(value) for value in values], now // SECOND * SECOND
+        return [milli(value) for value in values], whole_seconds(now)
 
     def freshness(self, metric: str, namespace: str, selector: LabelSelector | None, now: int) -> Freshness | None:
         """How old the oldest sample is that the external metric rests on; None where there is no value."""

@@ -11,14 +11,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stowplan_autoscaling.cluster.pods import ClusterPod
-from stowplan_autoscaling.hpa.metrics import MetricsError, PodMetric
+from stowplan_autoscaling.hpa.metrics import (
+    CustomMetricsApi,
+    ExternalMetricsApi,
+    MetricsError,
+    PodMetric,
+    ResourceMetricsApi,
+)
 from stowplan_autoscaling.hpa.objects import CrossVersionObjectReference
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.kernel import whole_seconds
 from stowplan_scheduler.objects import LabelSelector
 from stowplan_scheduler.selectors import LabelQuery
 
 
-class ResourceMetrics(Protocol):
+class ResourceMetrics(ResourceMetricsApi, Protocol):
     """A metrics server: `MetricsServer` or `PlainMetricsServer`. It is told what happens to nodes and pods."""
 
     def next_event(self) -> int | None: ...
@@ -29,43 +35,6 @@ class ResourceMetrics(Protocol):
     def pod_started(self, pod: ClusterPod, now: int) -> None: ...
     def container_restarted(self, uid: str, container: str | None, now: int) -> None: ...
     def pod_ended(self, uid: str) -> None: ...
-
-    def resource(
-        self, resource: str, namespace: str, selector: LabelQuery, container: str | None, now: int
-    ) -> tuple[Mapping[str, PodMetric], int]:
-        """See MetricsClient.resource."""
-        ...
-
-
-class CustomMetrics(Protocol):
-    """An adapter for custom metrics."""
-
-    def pods(
-        self, metric: str, namespace: str, selector: LabelQuery, metric_selector: LabelSelector | None, now: int
-    ) -> tuple[Mapping[str, PodMetric], int]:
-        """See MetricsClient.pods."""
-        ...
-
-    def object(
-        self,
-        metric: str,
-        namespace: str,
-        object_ref: CrossVersionObjectReference,
-        metric_selector: LabelSelector | None,
-        now: int,
-    ) -> tuple[int, int]:
-        """See MetricsClient.object."""
-        ...
-
-
-class ExternalMetrics(Protocol):
-    """A provider of external metrics."""
-
-    def external(
-        self, metric: str, namespace: str, selector: LabelSelector | None, now: int
-    ) -> tuple[Sequence[int], int]:
-        """See MetricsClient.external."""
-        ...
 
 
 class ComputedExternal:
@@ -91,7 +60,7 @@ class ComputedExternal:
         values = compute(now)
         if not values:
             raise MetricsError.nothing("external")
-        return values, now // SECOND * SECOND
+        return values, whole_seconds(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +68,8 @@ class MetricsApis:
     """The MetricsClient of a cluster."""
 
     resources: ResourceMetrics | None = None
-    custom: CustomMetrics | None = None
-    externals: ExternalMetrics | None = None
+    custom: CustomMetricsApi | None = None
+    externals: ExternalMetricsApi | None = None
 
     def resource(
         self, resource: str, namespace: str, selector: LabelQuery, container: str | None, now: int
@@ -139,7 +108,7 @@ class MetricsApis:
             )
         return self.externals.external(metric, namespace, selector, now)
 
-    def _custom(self) -> CustomMetrics:
+    def _custom(self) -> CustomMetricsApi:
         if self.custom is None:
             raise MetricsError.unavailable("custom", "no custom metrics API (custom.metrics.k8s.io) registered")
         return self.custom

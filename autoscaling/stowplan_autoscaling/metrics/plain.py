@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.hpa.metrics import MetricsError, PodMetric
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.kernel import SECOND, whole_seconds
 from stowplan_scheduler.selectors import LabelQuery
 
 from .faults import Outage, lacking, outage_at
@@ -128,7 +128,7 @@ class PlainMetricsServer:
         ]
         cpu, memory = self._usage.measure(uids, now)
         usage = dict(zip(uids, zip(cpu, memory, strict=True), strict=True))
-        return _Result((now + self.config.early) // SECOND * SECOND, usage)
+        return _Result(whole_seconds(now + self.config.early), usage)
 
     # ---- the API
 

@@ -27,7 +27,7 @@ from stowplan_scheduler.effects import (
     Result,
 )
 from stowplan_scheduler.events import EffectDone, ObjectAdded, ObjectDeleted, ObjectUpdated, TimerFired
-from stowplan_scheduler.objects import Pod, PodCondition, PriorityClass
+from stowplan_scheduler.objects import Pod, PodCondition, PriorityClass, key_of
 from stowplan_scheduler.scheduler import Scheduler
 from stowplan_scheduler.timestamps import format_time, parse_time
 
@@ -248,7 +248,7 @@ class _Run:
             self._create(kind, raw)
             return
         item = decode(KINDS[kind], raw)
-        key = _key(item)
+        key = key_of(item.metadata)
         if (kind, key) not in self.objects:
             return
         if step["op"] == "delete":
@@ -264,7 +264,7 @@ class _Run:
             item = admit(item, self.classes)
             if item.is_terminal:
                 return
-        key = _key(item)
+        key = key_of(item.metadata)
         if (kind, key) in self.objects:
             raise ScenarioError(f'creating {kind} {item.metadata.name}: {kind.lower()}s "{key}" already exists')
         if not item.metadata.uid:
@@ -300,18 +300,13 @@ class _Run:
         self.version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self.version))
         item = msgspec.structs.replace(item, metadata=metadata)
-        key = (kind, _key(item))
+        key = (kind, key_of(item.metadata))
         event = ObjectUpdated(item) if key in self.objects else ObjectAdded(item)
         self.objects[key] = item
         return self.scheduler.receive(event, self.now)
 
     def _remove(self, kind: str, key: str) -> list[Effect]:
         return self.scheduler.receive(ObjectDeleted(self.objects.pop((kind, key))), self.now)
-
-
-def _key(item: Any) -> str:
-    metadata = item.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
 
 
 def _through_json(pod: Pod) -> Pod:

@@ -35,6 +35,7 @@ from .meta import (
     ObjectMeta,
     OwnerReference,
     controller_of,
+    key_of,
 )
 from .node import ContainerImage, Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from .pod import (
@@ -139,4 +140,5 @@ __all__ = [
     "WeightedPodAffinityTerm",
     "WorkloadSpec",
     "controller_of",
+    "key_of",
 ]

@@ -73,6 +73,11 @@ class LabelSelector(ApiStruct, frozen=True, kw_only=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
+def key_of(metadata: ObjectMeta) -> str:
+    """namespace/name, or the name of an object without a namespace."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
     """The owner reference that is marked as controller, if any."""
     for owner in meta.owner_references:

@@ -22,8 +22,8 @@ from stowplan_autoscaling.cluster.objects.apps import (
     ReplicaSetSpec,
     ReplicaSetStatus,
     RollingUpdateDeployment,
-    condition_of,
 )
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import RUNNING, TRUE, ClusterPod
 from stowplan_autoscaling.cluster.work_queue import TokenBucket
 from stowplan_autoscaling.kernel import SECOND

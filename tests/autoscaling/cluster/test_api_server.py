@@ -8,12 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from autoscaling.cluster.small_world import START, World, make_node, make_pod
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import AlreadyExistsError, ConflictError, ForbiddenError, NotFoundError
 from stowplan_autoscaling.cluster.objects.apps import Deployment, DeploymentSpec, DeploymentStatus
 from stowplan_autoscaling.cluster.pods import RUNNING, SUCCEEDED
 from stowplan_autoscaling.kernel import SECOND
-from stowplan_scheduler.objects import ObjectMeta, PodCondition
+from stowplan_scheduler.objects import ObjectMeta, PodCondition, key_of
 from stowplan_scheduler.timestamps import format_time
 
 WEB = "default/web"

@@ -45,8 +45,6 @@ def test_a_client_without_limit_takes_no_time() -> None:
     """For comparisons with controllers whose client is not limited either."""
     made = Creator(500)
     assert made.asked == [0.0] * 500
-    assert not made.client.is_limited
-    assert World().client(limited=True).is_limited
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,15 @@ def test_a_deletion_cost_outweighs_a_crowd_and_an_age() -> None:
     assert order(*pods) == ["c", "a", "b"]
 
 
+def test_the_smallest_cost_outweighs_the_largest_crowd() -> None:
+    """Seven on one node, one alone whose cost is one less."""
+    pods = [one(name, node="n1") for name in "abcdefg"]
+    alone = one("z", node="n2", cost="-1")
+    assert [pod.metadata.name for pod in choose_victims([*pods, alone], 1, [*pods, alone], NOW)] == ["z"]
+    assert order(one("a", cost="2147483647"), one("z", cost="-2147483648")) == ["z"]
+    assert order(one("a", ready=FALSE, cost="2147483647"), one("z", cost="-2147483648")) == ["a"]
+
+
 def test_without_a_choice_nothing_is_ranked() -> None:
     """All pods, in the order given."""
     pods = [one("b"), one("a", node="")]

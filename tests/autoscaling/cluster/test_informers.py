@@ -13,7 +13,7 @@ from stowplan_autoscaling.cluster.feed import Change, ChangeType
 from stowplan_autoscaling.cluster.informers import Informers
 from stowplan_autoscaling.cluster.pods import FAILED, FALSE, PENDING, RUNNING, SUCCEEDED, TRUE, ClusterPod
 from stowplan_autoscaling.cluster.selector_index import SelectorIndex
-from stowplan_autoscaling.kernel import MILLISECOND
+from stowplan_autoscaling.kernel import MILLISECOND, SECOND
 from stowplan_scheduler.objects import LabelSelector, ObjectMeta, OwnerReference, PodStatus
 from stowplan_scheduler.selectors import LabelQuery
 
@@ -62,6 +62,19 @@ def test_a_watcher_sees_only_what_is_written_after_it_began() -> None:
     world.feed.watch("w", frozenset({"Pod"}), changes.append)
     world.run(1)
     assert changes == []
+
+
+def test_of_one_moment_the_older_change_comes_first_whoever_watches() -> None:
+    """The slow watcher, though it came last, is told of version 1 before the quick one hears of version 2."""
+    world = World()
+    told: list[tuple[str, int]] = []
+    world.feed.watch("quick", frozenset({"Pod"}), lambda change: told.append(("quick", change.version)))
+    world.feed.watch("slow", frozenset({"Pod"}), lambda change: told.append(("slow", change.version)), 5 * SECOND)
+    first = world.kernel.now
+    world.kernel.at(first, lambda: world.server.create("Pod", make_pod("p")))
+    world.kernel.at(first + 5 * SECOND, lambda: world.server.create("Pod", make_pod("q")))
+    world.run(20)
+    assert told == [("quick", 1), ("slow", 1), ("quick", 2), ("slow", 2)]
 
 
 # ---- informers ---------------------------------------------------------------------------------------------------

@@ -55,6 +55,9 @@ class Nodes(World):
         node = make_node(name, zone=zone)
         self.server.create("Node", replace(node, status=replace(node.status, conditions=READY), created=START))
 
+    def of_zone(self, zone: str) -> list[str]:
+        return [name for name in self.server.all("Node") if name.startswith(f"{zone}-")]
+
     def node(self, name: str) -> Node:
         found: Node = self.server.get("Node", name)
         return found
@@ -273,7 +276,8 @@ def test_a_lost_zone_beside_a_healthy_one_is_evicted_at_the_normal_rate() -> Non
     """Full disruption of one zone of two: node k waits 10 k seconds."""
     world = Nodes(zones=("a", "b"), per_zone=4)
     world.run(12.9)
-    world.faults.fail_zone("a")
+    for name in world.of_zone("a"):
+        world.faults.fail_node(name)
     world.run(55.11)
     assert set(world.lifecycle.zone_states.values()) == {ZoneState.FULL, ZoneState.NORMAL}
     assert world.tainted() == ["a-000"]
@@ -286,13 +290,16 @@ def test_when_every_zone_is_lost_evictions_stop_and_taints_are_taken_off() -> No
     world = Nodes(zones=("a", "b"), per_zone=2)
     world.bound_pod("web", "a-000")
     world.run(12.9)
-    world.faults.fail_zone("a")
-    world.faults.fail_zone("b")
+    for name in world.of_zone("a"):
+        world.faults.fail_node(name)
+    for name in world.of_zone("b"):
+        world.faults.fail_node(name)
     world.run(1000)
     assert set(world.lifecycle.zone_states.values()) == {ZoneState.FULL}
     assert world.tainted() == []
     assert world.pod("web").deleted is None
-    world.faults.recover_zone("b")
+    for name in world.of_zone("b"):
+        world.faults.recover_node(name)
     world.run(1100)
     assert world.taints("b-000") == []
     assert world.tainted() == ["a-000", "a-001"]

@@ -274,11 +274,10 @@ REPEATS = {"a": 3, "b": 7, "c": 250}
 
 
 def repeated(
-    events: list[tuple[int, str]], workers: int, *, by_name: bool, skips: bool
+    events: list[tuple[int, str]], workers: int, *, skips: bool
 ) -> tuple[list[tuple[float, str]], list[float], int]:
     """Syncs of which only those of an event do something; returns these, the moments of the events, and all syncs."""
     one = Controller(workers=workers)
-    one.queue.by_name = by_name
     eventful: set[str] = set()
     moments: list[float] = []
     effects: list[tuple[float, str]] = []
@@ -326,11 +325,84 @@ def repeated(
     return effects, moments, one.queue.syncs
 
 
-@given(st.lists(st.tuples(st.integers(0, 1000), st.sampled_from("abc")), max_size=12), st.integers(1, 3), st.booleans())
-def test_skipping_syncs_without_effect_changes_nothing_else(
-    events: list[tuple[int, str]], workers: int, by_name: bool
-) -> None:
+@given(st.lists(st.tuples(st.integers(0, 1000), st.sampled_from("abc")), max_size=12), st.integers(1, 3))
+def test_skipping_syncs_without_effect_changes_nothing_else(events: list[tuple[int, str]], workers: int) -> None:
     """Neither when the others come, nor what they find, nor how many there are."""
-    assert repeated(events, workers, by_name=by_name, skips=True) == repeated(
-        events, workers, by_name=by_name, skips=False
-    )
+    assert repeated(events, workers, skips=True) == repeated(events, workers, skips=False)
+
+
+@pytest.mark.parametrize("skips", [True, False])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_key_that_waits_takes_its_token_before_one_that_is_skipped(skips: bool, at_once: bool) -> None:
+    """The bucket is empty at 0, so of two tokens at 50 ms the first comes at 100 and the second at 200 ms. "a" fails,
+    and "z" only comes back: whether z was asked first must not matter.
+    """
+    one = Controller()
+
+    def come_back(key: str) -> bool:
+        one.queue.add_rate_limited(key)
+        return True
+
+    def act(key: str) -> None:
+        if key == "a":
+            failing(key)
+        elif key == "z":
+            come_back(key)
+
+    def empty() -> None:
+        for number in range(100):
+            one.queue.add_rate_limited(f"filler {number}")
+
+    def add_both() -> None:
+        for key in ("a", "z"):
+            if at_once:
+                one.queue.add(key)
+            else:
+                one.queue.add_after(key, 25 * MILLISECOND)
+
+    one.act = act
+    if skips:
+        one.queue.skips, one.queue.repeats = lambda key: key == "z" and come_back(key), lambda key: key == "z"
+    one.plan(0, empty)
+    one.plan(50 if at_once else 25, add_both)
+    one.run(0.15)
+    assert one.moments("a") == [50, pytest.approx(100)]
+
+
+def rounds(due: int | None, *, skips: bool) -> Controller:
+    """The key "z" comes back with every token; "a" fails, at `due` nanoseconds after the start if at all."""
+    one = Controller()
+
+    def come_back(key: str) -> bool:
+        one.queue.add_rate_limited(key)
+        return True
+
+    def act(key: str) -> None:
+        if key == "a":
+            failing(key)
+        elif key == "z":
+            come_back(key)
+
+    def begin() -> None:
+        for number in range(100):
+            one.queue.add_rate_limited(f"filler {number}")
+        if due is not None:
+            one.queue.add_after("a", due)
+        one.queue.add("z")
+
+    one.act = act
+    if skips:
+        one.queue.skips, one.queue.repeats = lambda key: key == "z" and come_back(key), lambda key: key == "z"
+    one.plan(0, begin)
+    one.run(1)
+    return one
+
+
+def test_a_key_that_comes_due_together_with_one_that_repeats_itself_takes_its_token_in_turn() -> None:
+    """The key "z" has repeated itself for a while, then both are due at one nanosecond; "a" was planned first."""
+    together = round(rounds(None, skips=False).moments("z")[4] * MILLISECOND)
+    plain, quick = rounds(together, skips=False), rounds(together, skips=True)
+    assert plain.moments("a") == quick.moments("a")
+    assert len(quick.moments("a")) > 1
+    assert quick.queue.syncs == plain.queue.syncs
+    assert quick.moments("z") == [together / MILLISECOND], "only then is there somebody to wait for"

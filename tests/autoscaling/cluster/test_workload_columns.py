@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from autoscaling.cluster.small_world import START, World, make_pod
 from autoscaling.hpa.builders import RULES, cpu, hpa
-from stowplan_autoscaling.cluster.pods import FALSE, PENDING, RUNNING, TRUE, ClusterPod
+from stowplan_autoscaling.cluster.pods import FAILED, FALSE, PENDING, RUNNING, TRUE, ClusterPod
 from stowplan_autoscaling.cluster.selector_index import SelectorIndex
 from stowplan_autoscaling.cluster.workload_columns import WorkloadColumns
 from stowplan_autoscaling.hpa.metrics import PodMetric
@@ -55,6 +58,33 @@ def used(columns: WorkloadColumns, app: str = "web") -> tuple[int, int, int]:
     assert number is not None
     found = totals_of(columns.columns, columns.samples, number, PLAN, RULES, START + 3600 * SECOND)
     return (0, 0, 0) if found is None else (found.counted, found.used, found.missing)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"started": START + SECOND},
+        {"ready": FALSE},
+        {"ready_since": START + SECOND},
+        {"deleted": START + SECOND},
+        {"status": PodStatus(phase=FAILED)},
+        {"spec": ready("a", cpu="2").spec},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_each_change_that_counts_is_written_down(fields: dict[str, Any]) -> None:
+    """Against columns that are made anew from the changed pod."""
+    world = World()
+    columns = columns_in(world)
+    world.server.create("Pod", ready("a"))
+    world.run(1)
+    assert used(columns) == (0, 0, 1)
+    changed = world.change("a", **fields)
+    world.run(2)
+    kept, anew = columns.columns, PodColumns("cpu")
+    row, fresh = kept.rows["default/a"], anew.put(changed, 0)
+    for name in ("state", "ready", "started", "ready_since", "request"):
+        assert getattr(kept, name)[row] == getattr(anew, name)[fresh], name
 
 
 def test_samples_come_and_go() -> None:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.objects.apps import Deployment
 from stowplan_autoscaling.cluster.objects.nodes import Node
-from stowplan_autoscaling.conformance.cluster import decode, run_cluster, without_nulls
+from stowplan_autoscaling.conformance.cluster import decode, run_cluster
+from stowplan_autoscaling.inputs.decode import without_nulls
 
 AMOUNTS = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 NODE = {"metadata": {"name": "n1"}, "status": {"capacity": AMOUNTS}}

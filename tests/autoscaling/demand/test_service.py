@@ -119,6 +119,14 @@ def test_counters_stay_with_their_pods() -> None:
     assert web.cpu_seconds == pytest.approx([0, 5])
 
 
+def test_a_pod_that_stays_keeps_its_cores_when_another_comes() -> None:
+    """Until it is granted others: 0.2 cores serve 20/s of 50/s; the new one may use all there are."""
+    web = service(constant(100), 1, cores=0.2)
+    web.set_pods(PodColumns(["p0", "new"]))
+    web.advance(10)
+    assert web.backlog.tolist() == [300, 0]
+
+
 def test_start_up_burns_cpu_before_the_pod_is_ready() -> None:
     """Half a core for 20 s from t = 5 on, within a limit of 0.4; then 0.1 idle."""
     web = Service(ServiceModel(cpu_per_request=0.01, idle_cpu=0.1, startup=Startup(seconds=20, cpu=0.5)), constant(0))
@@ -129,7 +137,6 @@ def test_start_up_burns_cpu_before_the_pod_is_ready() -> None:
     assert web.cpu_demand().tolist() == [0.5, 0]
     web.advance(35)
     assert web.cpu_seconds == pytest.approx([20 * 0.4 + 10 * 0.1, 0])
-    assert Startup(seconds=20, cpu=0.5).seconds_with(0.25) == 40
 
 
 def test_a_cold_pod_costs_more() -> None:

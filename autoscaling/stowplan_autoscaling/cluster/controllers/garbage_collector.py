@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import NotFoundError
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
-from stowplan_scheduler.objects import controller_of
+from stowplan_scheduler.objects import controller_of, key_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.client import Client
     from stowplan_autoscaling.cluster.informers import Informers
     from stowplan_autoscaling.kernel import Kernel
 
-QPS: Final = 40.0
-BURST: Final = 60
 OWNERS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 """Kinds that own others."""
 DEPENDENTS: Final = ("Pod", "ReplicaSet", "Job", "ControllerRevision")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import ApiError, ConflictError
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
 from stowplan_autoscaling.cluster.pods import ClusterPod
@@ -25,6 +24,7 @@ from stowplan_autoscaling.hpa.objects import Scale, ScaleError
 from stowplan_autoscaling.hpa.selector_text import parse_selector, selector_text
 from stowplan_autoscaling.hpa.totals import propose, totals_of
 from stowplan_autoscaling.kernel import MILLISECOND
+from stowplan_scheduler.objects import key_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.client import Client
@@ -130,21 +130,23 @@ class HorizontalPodAutoscalers:
         columns, batch, now = self._columns, self._batch, self._kernel.now
         if columns is None or batch is None or isinstance(scale, ScaleError) or not scale.selector:
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
-        number = columns.number(hpa.metadata.namespace, parse_selector(scale.selector))
+        selector = parse_selector(scale.selector)
+        number = columns.number(hpa.metadata.namespace, selector)
         if number is None:
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
         users = self._users.setdefault(number, set())
         users.add(hpa.key)
         if len(users) == 1 and batch.is_common(hpa):
-            return self._by_totals(hpa, scale, columns, number)
+            return self._by_totals(hpa, scale, selector, columns, number)
         return batch.begin((Due(hpa, scale, number),), columns.samples, self._pods, self._metrics, now)[0]
 
-    def _by_totals(self, hpa: HorizontalPodAutoscaler, scale: Scale, columns: WorkloadColumns, number: int) -> Sync:
+    def _by_totals(
+        self, hpa: HorizontalPodAutoscaler, scale: Scale, selector: LabelQuery, columns: WorkloadColumns, number: int
+    ) -> Sync:
         controller, now = self.controller, self._kernel.now
         sync = controller.start(hpa)
         if not controller.needs_metrics(sync, scale, now):
             return sync
-        selector = parse_selector(scale.selector)
         # No pod of the workload belongs to another one, and no other autoscaler has this workload: no rivals.
         controller.selectors.update(hpa.metadata.namespace, hpa.metadata.name, selector)
         plan = sync.plan.metrics[0]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.client import SlowStart
 from stowplan_autoscaling.cluster.deletion_order import choose_victims
 from stowplan_autoscaling.cluster.errors import ApiError, ConflictError, NotFoundError
 from stowplan_autoscaling.cluster.expectations import Expectations, WriteRecord
-from stowplan_autoscaling.cluster.objects.apps import Condition, ReplicaSet, ReplicaSetStatus, condition_of
+from stowplan_autoscaling.cluster.objects.apps import Condition, ReplicaSet, ReplicaSetStatus
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pod_template import pod_from_template
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
-from stowplan_autoscaling.kernel import SECOND
-from stowplan_scheduler.objects import OwnerReference, controller_of
+from stowplan_autoscaling.kernel import SECOND, whole_seconds
+from stowplan_scheduler.objects import OwnerReference, controller_of, key_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.client import Client
@@ -92,13 +92,16 @@ class ReplicaSetController:
                 self.queue.add_after(key, owner.spec.min_ready_seconds * SECOND)
 
     def _needs_nothing(self, key: str) -> bool:
-        """Whether a sync would find all as it should be: that is so after each write of a status."""
+        """Whether a sync would find all as it should be: that is so after each write of a status.
+
+        What a sync has written is then seen: it changes the versions, which never come back.
+        """
         settled = self._settled.get(key)
         replica_set: ReplicaSet | None = self._informers.get(KIND, key)
         if settled is None or replica_set is None or settled[0] != replica_set.version:
             return False
         pods = self._informers.group(replica_set.metadata.uid)
-        return settled[1] == pods.version and not self._written.is_stale(key)
+        return settled[1] == pods.version
 
     # ---- one sync ----------------------------------------------------------------------------
 
@@ -109,9 +112,9 @@ class ReplicaSetController:
         if replica_set is None:
             self._forget(key)
             return None
-        pods = self._informers.group(replica_set.metadata.uid)
-        if self._settled.get(key) == (replica_set.version, pods.version):
+        if self._needs_nothing(key):
             return None
+        pods = self._informers.group(replica_set.metadata.uid)
         missing = replica_set.spec.replicas - pods.active
         if missing and self._expectations.are_satisfied(key, self._kernel.now):
             return self._manage(key, replica_set, pods, missing)
@@ -239,7 +242,7 @@ class ReplicaSetController:
                     status="True",
                     reason=reason,
                     message=str(failure),
-                    last_transition_time=self._kernel.now // SECOND * SECOND,
+                    last_transition_time=whole_seconds(self._kernel.now),
                 ),
             )
         if failure is None and known is not None:

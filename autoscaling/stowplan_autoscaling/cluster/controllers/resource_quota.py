@@ -24,10 +24,10 @@ from stowplan_autoscaling.cluster.admission.pod_usage import (
     tracked_for_pods,
 )
 from stowplan_autoscaling.cluster.admission.resources import NAMESPACED, tracked_counts
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.objects.quota import ResourceQuota, ResourceQuotaStatus
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
 from stowplan_autoscaling.kernel import MINUTE
+from stowplan_scheduler.objects import key_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.client import Client

@@ -14,6 +14,9 @@ IMAGE_INITIAL: Final = 10 * SECOND
 IMAGE_MAX: Final = 300 * SECOND
 FORGOTTEN_AFTER: Final = 10 * MINUTE
 
+BACK_OFF: Final = "BackOff"
+"""Reason of the events."""
+
 JITTER: Final = 0.5
 """A worker that waits for a back-off, or for its next regular sync, waits up to so much longer (pod_workers.go)."""
 

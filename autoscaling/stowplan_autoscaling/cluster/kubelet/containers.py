@@ -14,16 +14,15 @@ from .probes import LIVENESS, READINESS, STARTUP, ProbeWorker
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Timer
-    from stowplan_scheduler.objects import Container
+    from stowplan_scheduler.objects import Container, PodSpec
 
-    from .application import ContainerModel
+    from .application import ApplicationModel, ContainerModel
     from .backoff import BackOff
 
 KILLED = 137
 """Exit code after SIGKILL."""
 
 ON_FAILURE = "OnFailure"
-NEVER = "Never"
 
 
 class ContainerState:
@@ -185,3 +184,16 @@ def _probes(model: ContainerModel, anchor: int) -> tuple[ProbeWorker, ...]:
         return ()
     named = ((STARTUP, model.startup_probe), (READINESS, model.readiness_probe), (LIVENESS, model.liveness_probe))
     return tuple(ProbeWorker(kind, probe, anchor) for kind, probe in named if probe is not None)
+
+
+def containers_of(
+    spec: PodSpec, application: ApplicationModel, now: int
+) -> tuple[tuple[ContainerState, ...], tuple[ContainerState, ...]]:
+    """The init containers and sidecars of a pod, and its main containers; none of them runs yet."""
+
+    def made(each: Container, *, is_init: bool) -> ContainerState:
+        model = application.of(each.name, is_init=is_init and each.restart_policy != ALWAYS)
+        return ContainerState(each, model, is_init=is_init, pod_policy=spec.restart_policy, anchor=now)
+
+    init = tuple([made(each, is_init=True) for each in spec.init_containers])
+    return init, tuple([made(each, is_init=False) for each in spec.containers])

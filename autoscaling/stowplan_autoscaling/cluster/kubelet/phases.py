@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from stowplan_autoscaling.cluster.pods import FAILED, PENDING, RUNNING, SUCCEEDED
 
-from .containers import NEVER, ContainerState
+from .application import NEVER
+from .containers import ContainerState
 
 Containers = Sequence[ContainerState]
 

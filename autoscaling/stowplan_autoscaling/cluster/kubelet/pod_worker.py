@@ -11,38 +11,33 @@ Kubernetes v1.37.2. A pod reports Succeeded or Failed only when all its containe
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stowplan_autoscaling.cluster.pods import FAILED, FALSE, PENDING, RUNNING, SUCCEEDED, TRUE, ClusterPod
 from stowplan_autoscaling.kernel import SECOND, nanoseconds
 
-from .application import ALWAYS
-from .backoff import IMAGE_INITIAL, IMAGE_MAX, JITTER, BackOff
-from .containers import KILLED, NEVER, ContainerState
+from .application import NEVER
+from .backoff import BACK_OFF, JITTER, BackOff
+from .containers import KILLED, ContainerState, containers_of
 from .phases import actions_of, ended_phase, is_ready, phase_of
 from .probes import LIVENESS, READINESS
 from .probing import Probing
+from .pulling import Pulling
 from .status_report import StatusReport
+from .termination import Termination, grace_period
 from .timeline import PodTimeline
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Timer
     from stowplan_scheduler.resources import Resource
 
-    from .application import ApplicationModel, Probe
+    from .application import ApplicationModel
     from .delays import Delay
     from .kubelets import Kubelets
     from .node import NodeState
 
-MINIMUM_GRACE: Final = 2 * SECOND
-"""The least that a container gets after SIGTERM (kuberuntime_manager.go, minimumGracePeriodInSeconds)."""
-
-DEFAULT_GRACE: Final = 30
 ERROR_WAIT: Final = 10 * SECOND
 """Until a pod whose pass failed is tried again, if no back-off says otherwise (kubelet.go, backOffPeriod)."""
-
-_BACK_OFF: Final = "BackOff"
 
 
 class PodWorker:
@@ -56,9 +51,10 @@ class PodWorker:
         "_look_planned",
         "_pending",
         "_retry",
+        "_pulling",
         "_retry_at",
+        "_termination",
         "_todo",
-        "_waits_since",
         "env",
         "has_ended",
         "init",
@@ -85,6 +81,8 @@ class PodWorker:
         """All containers have ended for good, and this is reported."""
         self.status = StatusReport(env, timeline)
         self.probing = Probing(self)
+        self._pulling = Pulling(self)
+        self._termination = Termination(self)
         self.request: Resource | None = None
         self._todo: list[ContainerState] = []
         self._busy = False
@@ -98,7 +96,6 @@ class PodWorker:
         self.is_frozen = False
         self.speed = 1.0
         self._draws = 0
-        self._waits_since = 0
 
     # ---- from binding to the sandbox ---------------------------------------------------------
 
@@ -132,27 +129,7 @@ class PodWorker:
 
     def make_containers(self, pod: ClusterPod, application: ApplicationModel) -> None:
         """Know the pod's containers; none of them runs yet."""
-        spec, now = pod.spec, self.env.kernel.now
-        self.init = tuple(
-            ContainerState(
-                each, application.of(each.name, is_init=True), is_init=True, pod_policy=spec.restart_policy, anchor=now
-            )
-            if each.restart_policy != ALWAYS
-            else ContainerState(
-                each, application.of(each.name, is_init=False), is_init=True, pod_policy=spec.restart_policy, anchor=now
-            )
-            for each in spec.init_containers
-        )
-        self.main = tuple(
-            ContainerState(
-                each,
-                application.of(each.name, is_init=False),
-                is_init=False,
-                pod_policy=spec.restart_policy,
-                anchor=now,
-            )
-            for each in spec.containers
-        )
+        self.init, self.main = containers_of(pod.spec, application, self.env.kernel.now)
 
     def _sandbox_is_there(self) -> None:
         if self.is_frozen:
@@ -208,11 +185,11 @@ class PodWorker:
             self._retry_at = None
             self._todo.extend(actions.kill)
             self._todo.extend(actions.start)
-            self._go_on()
+            self.go_on()
         elif actions.is_over:
             self._stop_all()
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """The next container of the pass, until one takes time or none is left."""
         while self._todo:
             if not self._begin_container(self._todo.pop(0)):
@@ -235,7 +212,7 @@ class PodWorker:
         now = self.env.kernel.now
         if each.last_exit_seen is not None and not self._may_restart(each, now):
             return True
-        return self._get_image(each)
+        return self._pulling.get(each)
 
     def _may_restart(self, each: ContainerState, now: int) -> bool:
         """Ask the crash loop's back-off, counted from the end of the last instance that is known (doBackOff)."""
@@ -247,13 +224,13 @@ class PodWorker:
             each.back_off = BackOff(nanoseconds(config.crash_loop_initial), nanoseconds(config.crash_loop_max))
         until = each.back_off.ends_after(last)
         if now < until:
-            self.env.event(self.key, _BACK_OFF, f"Back-off restarting failed container {each.name} in pod {self.key}")
-            self._fail(each, until)
+            self.env.event(self.key, BACK_OFF, f"Back-off restarting failed container {each.name} in pod {self.key}")
+            self.fail(each, until)
             return False
         each.back_off.next(last, now)
         return True
 
-    def _fail(self, each: ContainerState, until: int | None = None) -> None:
+    def fail(self, each: ContainerState, until: int | None = None) -> None:
         """The container cannot be started now: an init container ends the pass, others let it go on."""
         self._failed = True
         if until is not None and (self._retry_at is None or until < self._retry_at):
@@ -272,46 +249,10 @@ class PodWorker:
             self._retry.cancel()
         self._retry = self.env.kernel.later(self.node.next_sync_tick(now + wait), self.sync)
 
-    # ---- images and starts -------------------------------------------------------------------
+    # ---- starts ------------------------------------------------------------------------------
 
-    def _get_image(self, each: ContainerState) -> bool:
-        images, policy, now = self.node.images, each.pull_policy, self.env.kernel.now
-        back_off = each.image_back_off
-        if back_off is not None:
-            if now < back_off.ends(now):
-                self.env.event(self.key, _BACK_OFF, f'Back-off pulling image "{each.image}"', warning=False)
-                self._fail(each)
-                return True
-            if self.timeline.started is None:
-                self.timeline.image_wait += now - back_off.last
-        self._waits_since = now
-        found = images.ensure(each.image, policy, lambda ok: self._pulled(each, ok=ok))
-        if found is None:
-            return False
-        if not found:
-            message = f'Container image "{each.image}" is not present with pull policy of Never'
-            self.env.event(self.key, "ErrImageNeverPull", message)
-            self._fail(each)
-            return True
-        return self._image_is_there(each)
-
-    def _pulled(self, each: ContainerState, *, ok: bool) -> None:
-        if self.is_frozen or self.has_ended:
-            return
-        env = self.env
-        if self.timeline.started is None:
-            self.timeline.image_wait += env.kernel.now - self._waits_since
-        if not ok:
-            if each.image_back_off is None:
-                each.image_back_off = BackOff(IMAGE_INITIAL, IMAGE_MAX)
-            each.image_back_off.next(env.kernel.now, env.kernel.now)
-            env.event(self.key, "Failed", f'Failed to pull image "{each.image}"')
-            self._fail(each)
-            self._go_on()
-        elif self._image_is_there(each):
-            self._go_on()
-
-    def _image_is_there(self, each: ContainerState) -> bool:
+    def image_is_there(self, each: ContainerState) -> bool:
+        """Start the container; returns whether the pass can go on at once."""
         now = self.env.kernel.now
         if self.timeline.started is None:
             self.timeline.pulled = now
@@ -326,7 +267,7 @@ class PodWorker:
     def _start_and_go_on(self, each: ContainerState) -> None:
         if not self.is_frozen:
             self._start(each)
-            self._go_on()
+            self.go_on()
 
     def _start(self, each: ContainerState) -> None:
         env, now = self.env, self.env.kernel.now
@@ -371,7 +312,7 @@ class PodWorker:
         code = each.model.exit_code
         if each.model.failure_share and self._uniform("failure", each) < each.model.failure_share:
             code = 1
-        self._container_ended(each, code)
+        self.container_ended(each, code)
 
     def set_speed(self, speed: float) -> None:
         """Work passes at another speed from now on."""
@@ -395,7 +336,7 @@ class PodWorker:
 
     # ---- ends --------------------------------------------------------------------------------
 
-    def _container_ended(self, each: ContainerState, exit_code: int) -> None:
+    def container_ended(self, each: ContainerState, exit_code: int) -> None:
         """A container has ended; the kubelet sees it when it looks."""
         now = self.env.kernel.now
         each.end(now, exit_code)
@@ -432,7 +373,7 @@ class PodWorker:
         for each in (*self.main, *self.init):
             if each.is_running and name in {None, each.name}:
                 self.timeline.reason = reason
-                self._container_ended(each, KILLED)
+                self.container_ended(each, KILLED)
                 return True
         return False
 
@@ -443,8 +384,7 @@ class PodWorker:
         self.env.event(
             self.key, "Killing", f"Container {each.name} failed {word} probe, will be restarted", warning=False
         )
-        grace = self._grace_of_probe(failed.probe)
-        stop, code = self._stopping(each, grace)
+        stop, code = self._termination.stopping(each, self._termination.grace_of_probe(failed.probe))
         self._busy = True
         self.env.kernel.later(self.env.kernel.now + stop, lambda: self._condemned_is_dead(each, code))
 
@@ -452,24 +392,11 @@ class PodWorker:
         if self.is_frozen:
             return
         if each.is_running:
-            self._container_ended(each, code)
+            self.container_ended(each, code)
         if each.policy != NEVER:
             # The restart does not wait until the end is seen, and its back-off counts from the end before.
             self._todo.insert(0, each)
-        self._go_on()
-
-    def _grace_of_probe(self, probe: Probe) -> int:
-        if probe.termination_grace is not None:
-            return probe.termination_grace * SECOND
-        pod = self.env.server.find("Pod", self.key)
-        seconds = None if pod is None else pod.spec.termination_grace_period_seconds
-        return (DEFAULT_GRACE if seconds is None else seconds) * SECOND
-
-    def _stopping(self, each: ContainerState, grace: int) -> tuple[int, int]:
-        """How long a container takes to end after SIGTERM, and its exit code."""
-        grace = max(grace, MINIMUM_GRACE)
-        wants = self.draw("stop", each.model.stop, each)
-        return (wants, each.model.stop_exit_code) if wants <= grace else (grace, KILLED)
+        self.go_on()
 
     # ---- the end of the pod ------------------------------------------------------------------
 
@@ -485,8 +412,7 @@ class PodWorker:
         if self.timeline.deleted is None:
             self.timeline.deleted = self.env.kernel.now
         if self._grace is None:
-            seconds = pod.metadata.deletion_grace_period_seconds
-            self._grace = (DEFAULT_GRACE if seconds is None else seconds) * SECOND
+            self._grace = grace_period(pod.metadata.deletion_grace_period_seconds)
 
     def evict(self, reason: str, message: str, grace: int) -> None:
         """The node gives the pod up: it ends as Failed and stays until somebody deletes it."""
@@ -500,52 +426,12 @@ class PodWorker:
         """Stop what runs: the main containers, then the sidecars one by one, the last one first."""
         self.is_stopping = True
         self._todo.clear()
-        grace = self._grace
-        if grace is None:
-            grace = self._grace_of_pod()
         if self.status.evicted:
             self.status.write(self.status.phase, FALSE, self._restarts())
-        stops: list[tuple[int, ContainerState, int]] = []
-        ends = 0
-        for each in self.main:
-            if each.is_running:
-                stops.append(self._stop_of(each, 0, grace))
-                ends = max(ends, stops[-1][0])
-        for each in reversed(self.init):
-            if each.is_running:
-                stops.append(self._stop_of(each, ends, grace))
-                ends = stops[-1][0]
-        now = self.env.kernel.now
-        for after, each, code in stops:
-            if after < ends:
-                self.env.kernel.later(now + after, partial(self._stopped, each, code))
-        if ends:
-            self.env.kernel.later(now + ends, lambda: self._all_have_ended(stops))
-        else:
-            self._all_have_ended(stops)
+        self._termination.begin(self._grace)
 
-    def _stop_of(self, each: ContainerState, after: int, grace: int) -> tuple[int, ContainerState, int]:
-        """When a container whose turn comes `after` nanoseconds will have ended, from now on, and with which code."""
-        for probe in each.probes:
-            if probe.kind != READINESS:
-                probe.unplan()
-        stop, code = self._stopping(each, grace - after // SECOND * SECOND)
-        return after + stop, each, code
-
-    def _stopped(self, each: ContainerState, code: int) -> None:
-        if not self.is_frozen and each.is_running:
-            self._container_ended(each, code)
-
-    def _grace_of_pod(self) -> int:
-        pod = self.env.server.find("Pod", self.key)
-        seconds = None if pod is None else pod.spec.termination_grace_period_seconds
-        return (DEFAULT_GRACE if seconds is None else seconds) * SECOND
-
-    def _all_have_ended(self, stops: list[tuple[int, ContainerState, int]]) -> None:
-        if self.is_frozen:
-            return
-        for _, each, code in stops:
-            self._stopped(each, code)
+    def containers_have_ended(self) -> None:
+        """The last one is gone: report the end of the pod."""
         self._ended(FAILED if self.status.evicted else ended_phase(self.main))
 
     def _ended(self, phase: str) -> None:

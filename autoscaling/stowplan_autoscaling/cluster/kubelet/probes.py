@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.kernel import SECOND, whole_seconds
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Timer
@@ -88,7 +88,7 @@ class ProbeWorker:
 
     def enable(self, started: int, now: int) -> None:
         """Probe from now on, but not before the initial delay after the start of the container."""
-        self.enabled = max(now, started // SECOND * SECOND + self.probe.initial_delay * SECOND, started)
+        self.enabled = max(now, whole_seconds(started) + self.probe.initial_delay * SECOND, started)
         self._settled = max(now, self._settled)
 
     def stop(self) -> None:

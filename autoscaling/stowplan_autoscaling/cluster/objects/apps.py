@@ -22,14 +22,6 @@ class Condition(ApiStruct, frozen=True, kw_only=True):
     last_transition_time: int = 0
 
 
-def condition_of(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
-    """The condition of a type, if there is one."""
-    for condition in conditions:
-        if condition.type == kind:
-            return condition
-    return None
-
-
 class RollingUpdateDeployment(ApiStruct, frozen=True, kw_only=True):
     """spec.strategy.rollingUpdate; the defaults are the API server's."""
 

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-from stowplan_autoscaling.kernel import MILLISECOND, SECOND, nanoseconds
+from stowplan_autoscaling.kernel import MILLISECOND, SECOND, nanoseconds, whole_seconds
 
 START: Final = 946_684_800 * SECOND
 """2000-01-01T00:00:00Z, the first moment of every scenario."""
@@ -29,8 +29,7 @@ def moment(t: float) -> int:
 
 def stamp(t: float) -> int:
     """The same as API objects show it: whole seconds."""
-    ns = moment(t)
-    return ns - ns % SECOND
+    return whole_seconds(moment(t))
 
 
 def seconds(now: int) -> float:

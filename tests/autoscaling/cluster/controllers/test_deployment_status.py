@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from autoscaling.cluster.apps_world import RECREATED, WEB, AppsWorld, forget_everything, rolling
 from autoscaling.cluster.small_world import START
 from stowplan_autoscaling.cluster.errors import ForbiddenError
-from stowplan_autoscaling.cluster.objects.apps import condition_of
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.kernel import MILLISECOND, SECOND
 
 DEADLINE = {"progress_deadline_seconds": 60}

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from autoscaling.cluster.apps_world import AppsWorld, replica_set, running
 from autoscaling.cluster.small_world import START
 from stowplan_autoscaling.cluster.errors import ConflictError, ForbiddenError
-from stowplan_autoscaling.cluster.objects.apps import ReplicaSet, ReplicaSetStatus, condition_of
+from stowplan_autoscaling.cluster.objects.apps import ReplicaSet, ReplicaSetStatus
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import FAILED, RUNNING, SUCCEEDED, ClusterPod
 from stowplan_autoscaling.kernel import MILLISECOND, SECOND
 from stowplan_scheduler.objects import OwnerReference, PodStatus

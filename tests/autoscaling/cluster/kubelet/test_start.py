@@ -161,6 +161,10 @@ def test_pulls_beyond_the_limit_fail_and_back_off() -> None:
     ends = [cluster.log[f"p{i}"][-1][0] for i in range(12)]
     assert ends[:10] == [2.0] * 10
     assert all(12 < end <= 18 for end in ends[10:])
+    for i in range(12):
+        timeline = cluster.kubelets.timelines[f"d/p{i}"]
+        assert timeline.pulled is not None
+        assert timeline.image_wait == timeline.pulled - (timeline.sandbox or 0), "a back-off is time for the image"
 
 
 def test_an_image_that_cannot_be_pulled_is_tried_with_a_growing_back_off() -> None:

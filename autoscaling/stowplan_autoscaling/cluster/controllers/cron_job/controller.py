@@ -9,10 +9,9 @@ from __future__ import annotations
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.objects.batch import CronJob, Job
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
-from stowplan_scheduler.objects import controller_of
+from stowplan_scheduler.objects import controller_of, key_of
 
 from .errors import ScheduleError
 from .slots import next_delay

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.expectations import Expectations, WriteRecord
 from stowplan_autoscaling.cluster.objects.daemon_set import DaemonSet
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
 from stowplan_autoscaling.kernel import SECOND
-from stowplan_scheduler.objects import controller_of
+from stowplan_scheduler.objects import controller_of, key_of
 
 from .backoff import FailureBackoff
 from .ledger import Ledger

@@ -8,13 +8,13 @@ are left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.objects.apps import Deployment, ReplicaSet
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
-from stowplan_scheduler.objects import controller_of
+from stowplan_scheduler.objects import controller_of, key_of
 
 from .arithmetic import is_rolling
 from .sync import DeploymentSync, Settled, Steady, look_again
@@ -84,30 +84,21 @@ class DeploymentController:
             self._settled.pop(key, None)
             self._steady.pop(key, None)
             return None
-        held = self._informers.children(deployment.metadata.uid)
-        versions = tuple([each.version for each in held.values()])
-        if self._is_settled(key, deployment, versions):
+        if self._needs_nothing(key):
             return None
-        return self._sync(key, deployment, tuple(held.values()), versions)
+        held = tuple(self._informers.children(deployment.metadata.uid).values())
+        return self._sync(key, deployment, held, _versions(held))
 
     def _needs_nothing(self, key: str) -> bool:
-        """Whether a sync would only plan the next one: upstream looks ten times a second at one that was late once."""
+        """Whether a sync would only plan the next one, which is done: the next look at a rollout that stands still.
+
+        Upstream looks ten times a second at one that was late once.
+        """
+        known = self._settled.get(key)
         deployment: Deployment | None = self._informers.get(KIND, key)
-        if deployment is None:
+        if known is None or deployment is None or known[0].version != deployment.version:
             return False
-        held = self._informers.children(deployment.metadata.uid)
-        return self._is_settled(key, deployment, tuple([each.version for each in held.values()]))
-
-    def _is_late(self, key: str) -> bool:
-        """Whether a settled Deployment is past its deadline, which then no longer matters."""
-        known = self._settled.get(key)
-        until = None if known is None else known[0].until
-        return until is not None and until < self._kernel.now
-
-    def _is_settled(self, key: str, deployment: Deployment, versions: tuple[int, ...]) -> bool:
-        """Whether there is nothing to do; plans the next look at a rollout that stands still."""
-        known = self._settled.get(key)
-        if known is None or known[0].version != deployment.version or known[1] != versions:
+        if known[1] != _versions(self._informers.children(deployment.metadata.uid).values()):
             return False
         # What is stored may be newer than what is seen: then even a sync that changes nothing may be refused.
         if self._client.server.find(KIND, key) is not deployment:
@@ -117,6 +108,12 @@ class DeploymentController:
             return False
         look_again(self.queue, key, until, now)
         return True
+
+    def _is_late(self, key: str) -> bool:
+        """Whether a settled Deployment is past its deadline, which then no longer matters."""
+        known = self._settled.get(key)
+        until = None if known is None else known[0].until
+        return until is not None and until < self._kernel.now
 
     def _sync(
         self, key: str, deployment: Deployment, replica_sets: tuple[ReplicaSet, ...], versions: tuple[int, ...]
@@ -132,3 +129,7 @@ class DeploymentController:
                 self._steady[key] = run.steady
         if run.settled is not None:
             self._settled[key] = run.settled, versions
+
+
+def _versions(replica_sets: Iterable[ReplicaSet]) -> tuple[int, ...]:
+    return tuple([each.version for each in replica_sets])

@@ -11,14 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.objects.apps import (
-    Condition,
-    Deployment,
-    DeploymentStatus,
-    ReplicaSet,
-    condition_of,
-)
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.cluster.objects.apps import Condition, Deployment, DeploymentStatus, ReplicaSet
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
+from stowplan_autoscaling.kernel import SECOND, whole_seconds
 
 from .arithmetic import available, has_deadline, max_unavailable, total
 
@@ -37,7 +32,7 @@ RESUMED: Final = "DeploymentResumed"
 
 def condition(kind: str, status: str, reason: str, message: str, now: int) -> Condition:
     """A new condition; times have whole seconds."""
-    at = now // SECOND * SECOND
+    at = whole_seconds(now)
     return Condition(
         type=kind, status=status, reason=reason, message=message, last_update_time=at, last_transition_time=at
     )

@@ -16,8 +16,8 @@ from stowplan_autoscaling.cluster.objects.apps import (
     DeploymentStatus,
     ReplicaSet,
     ReplicaSetSpec,
-    condition_of,
 )
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_scheduler.objects import ObjectMeta

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of
-from stowplan_scheduler.objects import OwnerReference, controller_of
+from stowplan_scheduler.objects import OwnerReference, controller_of, key_of
 from stowplan_scheduler.selectors import NOTHING, LabelQuery, SelectorError
 
 if TYPE_CHECKING:

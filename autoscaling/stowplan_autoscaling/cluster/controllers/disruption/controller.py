@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import ApiError, ConflictError
 from stowplan_autoscaling.cluster.int_or_percent import scaled_value
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.objects.policy import (
     DISRUPTION_ALLOWED,
     INSUFFICIENT_PODS,
@@ -26,7 +26,7 @@ from stowplan_autoscaling.cluster.objects.policy import (
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
 from stowplan_autoscaling.kernel import MINUTE
-from stowplan_scheduler.objects import PodCondition
+from stowplan_scheduler.objects import PodCondition, key_of
 from stowplan_scheduler.objects.meta import LabelSelector
 from stowplan_scheduler.timestamps import format_time, parse_time
 
@@ -227,7 +227,7 @@ class DisruptionController:
         self, conditions: tuple[BudgetCondition, ...], new: BudgetCondition
     ) -> tuple[BudgetCondition, ...]:
         """The condition set; its time of transition changes with its status only."""
-        old = _condition(conditions)
+        old = condition_of(conditions, DISRUPTION_ALLOWED)
         changed = old is None or old.status != new.status
         since = self._client.server.stamp(self._kernel.now) if old is None or changed else old.last_transition_time
         new = replace(new, last_transition_time=since)
@@ -268,17 +268,10 @@ class DisruptionController:
         self._client.server.update_status("Pod", replace(pod, status=replace(pod.status, conditions=conditions)))
 
 
-def _condition(conditions: tuple[BudgetCondition, ...]) -> BudgetCondition | None:
-    for condition in conditions:
-        if condition.type == DISRUPTION_ALLOWED:
-            return condition
-    return None
-
-
 def _is_up_to_date(old: PodDisruptionBudgetStatus, new: PodDisruptionBudgetStatus) -> bool:
     if replace(old, disrupted_pods=old.disrupted_pods or None) != new:
         return False
-    condition = _condition(old.conditions)
+    condition = condition_of(old.conditions, DISRUPTION_ALLOWED)
     if condition is None:
         return False
     wanted = ("True", SUFFICIENT_PODS) if new.disruptions_allowed > 0 else ("False", INSUFFICIENT_PODS)

@@ -13,13 +13,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from stowplan_autoscaling.cluster.api_server import key_of, whole_seconds
 from stowplan_autoscaling.cluster.errors import NotFoundError
 from stowplan_autoscaling.cluster.objects.batch import Job, finished_condition
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
-from stowplan_autoscaling.kernel import MINUTE, SECOND
-from stowplan_scheduler.objects import controller_of
+from stowplan_autoscaling.kernel import MINUTE, SECOND, whole_seconds
+from stowplan_scheduler.objects import controller_of, key_of
 
 from .finalizers import has_finalizer, remove_finalizer
 from .memory import JobMemory

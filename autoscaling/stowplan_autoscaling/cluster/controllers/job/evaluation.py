@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stowplan_autoscaling.cluster.objects.apps import condition_of
 from stowplan_autoscaling.cluster.objects.batch import FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, is_true
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import PENDING, RUNNING, SUCCEEDED, ClusterPod
 from stowplan_autoscaling.kernel import SECOND
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.objects.apps import condition_of
 from stowplan_autoscaling.cluster.objects.batch import SUCCESS_CRITERIA_MET, SUSPENDED
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 
 from .evaluation import count, find_end
 from .management import delete_active, manage

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.errors import ApiError, NotFoundError
-from stowplan_autoscaling.cluster.objects.apps import condition_of
 from stowplan_autoscaling.cluster.objects.batch import (
     COMPLETE,
     FAILED,
@@ -21,6 +20,7 @@ from stowplan_autoscaling.cluster.objects.batch import (
     SUCCESS_CRITERIA_MET,
     is_true,
 )
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import SUCCEEDED
 
 from . import indexes

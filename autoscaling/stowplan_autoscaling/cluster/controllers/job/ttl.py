@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.objects.batch import Job, finished_condition
 from stowplan_autoscaling.cluster.work_queue import Steps, WorkQueue
 from stowplan_autoscaling.kernel import SECOND
+from stowplan_scheduler.objects import key_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.client import Client

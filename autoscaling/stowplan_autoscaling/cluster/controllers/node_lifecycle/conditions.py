@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.node_faults import READY
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import UNKNOWN
 from stowplan_scheduler.objects import Node, NodeCondition
 
@@ -15,10 +16,8 @@ _KUBELET_CONDITIONS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPress
 
 def ready_status(node: Node) -> str | None:
     """The status of the condition Ready; None without it."""
-    for condition in node.status.conditions:
-        if condition.type == READY:
-            return condition.status
-    return None
+    found = condition_of(node.status.conditions, READY)
+    return None if found is None else found.status
 
 
 def as_unknown(node: Node) -> Node:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import whole_seconds
 from stowplan_autoscaling.cluster.pods import FALSE, ClusterPod
+from stowplan_autoscaling.kernel import whole_seconds
 
 from .taints import Outcome
 

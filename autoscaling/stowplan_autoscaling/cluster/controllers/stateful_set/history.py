@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.api_server import key_of
 from stowplan_autoscaling.cluster.errors import AlreadyExistsError
 from stowplan_autoscaling.cluster.objects.controller_revision import KIND, ControllerRevision, in_order
 from stowplan_autoscaling.inputs.workloads import template_hash
-from stowplan_scheduler.objects import ObjectMeta, OwnerReference
+from stowplan_scheduler.objects import ObjectMeta, OwnerReference, key_of
 
 from .identity import revision_of
 
