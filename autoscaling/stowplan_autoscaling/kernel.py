@@ -133,25 +133,27 @@ class Kernel:
         """
         self._until = until
         timers, agenda, feed, soon = self._timers, self._agenda, self.feed, self._soon
-        horizon, count, most = self.now + MILLISECOND, 0, self.most_per_instant
+        horizon, count, most, step = self.now + MILLISECOND, 0, self.most_per_instant, self.step
         action: Action | None
         while True:
-            while soon and count <= most:
-                soon.popleft()()
-                count += 1
             if soon:
-                raise self._livelock()
-            if timers and timers[0][0] <= self.now:
+                while soon and count <= most:
+                    soon.popleft()()
+                    count += 1
+                if soon:
+                    raise self._livelock()
+            now = self.now
+            if timers and timers[0][0] <= now:
                 action = heapq.heappop(timers)[2].action
                 if action is not None:
                     action()
-            elif feed is not None and feed.deliver(self.now):
+            elif feed is not None and feed.deliver(now):
                 # The reaction to a change, as far as it takes no time, belongs to the moment of the delivery.
                 while soon and count <= most:
                     soon.popleft()()
                     count += 1
-                self.now += self.step
-            elif agenda and agenda[0][0] <= self.now and agenda[0][0] < until:
+                self.now += step
+            elif agenda and agenda[0][0] <= now and agenda[0][0] < until:
                 if stop is not None and stop():
                     return False
                 action = heapq.heappop(agenda)[2].action

@@ -7,7 +7,6 @@ record here; upstream keeps it in a goroutine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,8 +37,7 @@ _CLEAR = ""
 """A nomination that is to be taken away."""
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(msgspec.Struct):
     """A pod that has a node and is not bound yet."""
 
     pod: QueuedPodInfo
@@ -49,16 +47,15 @@ class Binding:
     state: CycleState
     permitted_at: int = 0
     """When the Permit plugins were asked."""
-    waits: dict[str, int] = field(default_factory=dict)
+    waits: dict[str, int] = {}
     """Permit plugins that have not allowed it, with their deadlines."""
-    pre_binds: list[str] = field(default_factory=list)
+    pre_binds: list[str] = []
     """PreBind plugins whose effects are still to be asked for."""
     is_binding: bool = False
     """The Bind effect is under way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why an attempt failed: what users see, who rejected, and what becomes of the nomination (None: kept)."""
 
     rejected: bool

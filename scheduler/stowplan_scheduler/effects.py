@@ -6,29 +6,27 @@ once; whoever carries it out answers once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from stowplan_scheduler.objects import Pod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all effects. `id` is unique within one scheduler."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bind(Effect):
+class Bind(Effect, frozen=True, kw_only=True):
     """Bind the pod (by UID) to the node. Outcome: done, or failed with a text."""
 
     pod: Pod
     node_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreBind(Effect):
+class PreBind(Effect, frozen=True, kw_only=True):
     """Prepare what a PreBind plugin asked for before binding."""
 
     pod: Pod
@@ -36,8 +34,7 @@ class PreBind(Effect):
     plugin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchPodStatus(Effect):
+class PatchPodStatus(Effect, frozen=True, kw_only=True):
     """Set the PodScheduled condition and status.nominatedNodeName; None leaves the latter as it is.
 
     `reason` "" leaves the condition as it is (a lost nomination). No answer is needed.
@@ -49,8 +46,7 @@ class PatchPodStatus(Effect):
     nominated_node_name: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteVictim(Effect):
+class DeleteVictim(Effect, frozen=True, kw_only=True):
     """Set DisruptionTarget=True (reason PreemptionByScheduler, `message`) on the victim, then delete it gracefully.
 
     Outcome: done (also if the victim was gone already), or failed with a text.
@@ -62,16 +58,14 @@ class DeleteVictim(Effect):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseClaim(Effect):
+class ReleaseClaim(Effect, frozen=True, kw_only=True):
     """Deallocate a resource claim so that it can be allocated elsewhere."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordEvent(Effect):
+class RecordEvent(Effect, frozen=True, kw_only=True):
     """An event of events.k8s.io/v1; `note` is cut to 1024 bytes already. No answer is needed."""
 
     regarding: Pod
@@ -82,8 +76,7 @@ class RecordEvent(Effect):
     note: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFailed(Effect):
+class AttemptFailed(Effect, frozen=True, kw_only=True):
     """An attempt failed: the whole text, who rejected the pod, and what becomes of its nomination.
 
     `nominated_node`: None keeps it, "" takes it away. For logs and reports; no answer is needed.
@@ -98,8 +91,7 @@ class AttemptFailed(Effect):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observe(Effect):
+class Observe(Effect, frozen=True, kw_only=True):
     """A sample for a metric with kube-scheduler's name (without prefix). No answer is needed."""
 
     metric: str
@@ -107,8 +99,7 @@ class Observe(Effect):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetTimer(Effect):
+class SetTimer(Effect, frozen=True, kw_only=True):
     """Call back with TimerFired at `at` (nanoseconds of the caller's clock), or later; replaces the timer before."""
 
     at: int
@@ -121,8 +112,7 @@ class Result(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The answer to an effect.
 
     `in_memory`: a victim that never reached the API server was given up. `missing`: the object was gone already.

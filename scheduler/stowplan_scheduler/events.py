@@ -1,8 +1,8 @@
-"""Events: what the outside world tells the scheduler."""
+"""Events: what the outside world tells the scheduler. Structs, for they are made with every change of every object."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stowplan_scheduler.effects import DONE, Outcome
 from stowplan_scheduler.objects import (
@@ -35,42 +35,36 @@ ApiObject = (
 """The kinds that the scheduler watches. Priority classes are resolved by admission; they are accepted and ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectAdded:
+class ObjectAdded(msgspec.Struct, frozen=True):
     """An object is there."""
 
     object: ApiObject
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectUpdated:
+class ObjectUpdated(msgspec.Struct, frozen=True):
     """An object changed; the scheduler remembers what it was before."""
 
     object: ApiObject
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDeleted:
+class ObjectDeleted(msgspec.Struct, frozen=True):
     """An object is gone; the last known version of it."""
 
     object: ApiObject
 
 
-@dataclass(frozen=True, slots=True)
-class EffectDone:
+class EffectDone(msgspec.Struct, frozen=True):
     """The answer to an effect."""
 
     effect_id: int
     outcome: Outcome = DONE
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFired:
+class TimerFired(msgspec.Struct, frozen=True):
     """The time of the last SetTimer has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermitDecided:
+class PermitDecided(msgspec.Struct, frozen=True):
     """An outside party allows (`reason` None) or rejects a pod that waits for the Permit plugin `plugin`."""
 
     uid: str

@@ -53,8 +53,14 @@ def format_time(ns: int) -> str:
     seconds, fraction = divmod(ns, NANOSECONDS)
     days, rest = divmod(seconds, _DAY)
     try:
-        day = date.fromordinal(days + _EPOCH_DAY)
+        day = _date_text(days)
     except (ValueError, OverflowError) as error:
         raise TimestampError(f"{ns} ns lies outside the years 1 to 9999") from error
     tail = f".{fraction:09d}".rstrip("0") if fraction else ""
-    return f"{day.isoformat()}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}{tail}Z"
+    return f"{day}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}{tail}Z"
+
+
+@lru_cache(maxsize=1024)
+def _date_text(days: int) -> str:
+    """The date so many days after 1970-01-01."""
+    return date.fromordinal(days + _EPOCH_DAY).isoformat()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from stowplan_scheduler.config import load_configuration
 from stowplan_scheduler.conformance.scenario import First

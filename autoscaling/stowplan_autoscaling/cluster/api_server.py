@@ -117,12 +117,13 @@ class ApiServer:
         """Replace the status only. Raises NotFoundError, ConflictError."""
         key = key_of(obj.metadata)
         old = self._checked(kind, key, obj.version)
-        new = replace(old, status=obj.status)
-        if self._keeps_annotations and obj.metadata.annotations != old.metadata.annotations:
-            new = replace(new, metadata=replace(old.metadata, annotations=obj.metadata.annotations))
+        meta = old.metadata
+        if self._keeps_annotations and obj.metadata.annotations != meta.annotations:
+            meta = replace(meta, annotations=obj.metadata.annotations)
         elif old.status == obj.status:
             return old
-        return self._put(kind, key, ChangeType.MODIFIED, old, new)
+        new = replace(old, metadata=meta, status=obj.status, version=self.version + 1)
+        return self._store(kind, key, ChangeType.MODIFIED, old, new)
 
     def put(self, kind: str, new: Any) -> Any:
         """Store the object as it is over the one of its name: for those who own every half of it, as a kubelet does.
@@ -161,8 +162,9 @@ class ApiServer:
             status=status,
             scheduled=whole_seconds(self._kernel.now),
             unschedulable=False,
+            version=self.version + 1,
         )
-        stored: ClusterPod = self._put("Pod", key, ChangeType.MODIFIED, old, new)
+        stored: ClusterPod = self._store("Pod", key, ChangeType.MODIFIED, old, new)
         return stored
 
     def delete(self, kind: str, key: str, *, uid: str = "", grace: int | None = None) -> None:
@@ -198,7 +200,8 @@ class ApiServer:
 
     def _mark_deleted(self, key: str, old: ClusterPod, end: int, seconds: int) -> None:
         meta = replace(old.metadata, deletion_timestamp=format_time(end), deletion_grace_period_seconds=seconds)
-        self._put("Pod", key, ChangeType.MODIFIED, old, replace(old, metadata=meta, deleted=end))
+        new = replace(old, metadata=meta, deleted=end, version=self.version + 1)
+        self._store("Pod", key, ChangeType.MODIFIED, old, new)
 
     def remove(self, kind: str, key: str) -> bool:
         """Take an object out at once; returns whether it was there."""
@@ -220,9 +223,13 @@ class ApiServer:
         return old
 
     def _put(self, kind: str, key: str, change: ChangeType, old: Any, new: Any) -> Any:
-        self.version += 1
         if hasattr(new, "version"):
-            new = replace(new, version=self.version)
+            new = replace(new, version=self.version + 1)
+        return self._store(kind, key, change, old, new)
+
+    def _store(self, kind: str, key: str, change: ChangeType, old: Any, new: Any) -> Any:
+        """Write an object that has its new version, the next one, already: most writes make it in one go."""
+        self.version += 1
         self.objects[kind][key] = new
         self._feed.publish(self.version, change, kind, key, old, new)
         for observer in self.observers:

@@ -10,7 +10,7 @@ object a controller sends 25 events, and from then on one in five minutes (clien
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from stowplan_scheduler.objects import key_of
@@ -53,12 +53,12 @@ class Client:
         self._limit = limit
         self._events: dict[tuple[str, str], TokenBucket] = {}
 
-    def turn(self) -> Steps:
-        """Wait for a token."""
-        if self._limit is not None:
-            wait = self._limit.reserve(self.kernel.now)
-            if wait > 0:
-                yield self.kernel.now + wait
+    def turn(self) -> Iterable[int]:
+        """Wait for a token: the moments at which to go on, none if there is one."""
+        if self._limit is None:
+            return ()
+        wait = self._limit.reserve(self.kernel.now)
+        return (self.kernel.now + wait,) if wait > 0 else ()
 
     def event(self, kind: str, obj: Any, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an event about an object, whether or not an API server would see it."""

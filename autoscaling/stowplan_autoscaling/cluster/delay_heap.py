@@ -46,36 +46,34 @@ class DelayHeap:
 
     def pop(self) -> str:
         """Take the first key out. Raises IndexError if there is none."""
-        last = len(self._entries) - 1
-        self._swap(0, last)
-        self._down(0, last)
-        entry = self._entries.pop()
-        del self._known[entry.key]
-        return entry.key
-
-    def _swap(self, a: int, b: int) -> None:
         entries = self._entries
-        entries[a], entries[b] = entries[b], entries[a]
-        entries[a].place, entries[b].place = a, b
+        first, last = entries[0], entries.pop()
+        if last is not first:
+            entries[0] = last
+            self._down(0, len(entries))
+        del self._known[first.key]
+        return first.key
 
     def _up(self, place: int) -> None:
         entries = self._entries
+        entry = entries[place]
         while place > 0:
-            parent = (place - 1) // 2
-            if entries[place].when >= entries[parent].when:
-                return
-            self._swap(parent, place)
-            place = parent
+            parent = entries[(place - 1) // 2]
+            if entry.when >= parent.when:
+                break
+            entries[place], parent.place, place = parent, place, parent.place
+        entries[place], entry.place = entry, place
 
     def _down(self, place: int, size: int) -> bool:
         """Returns whether the entry has moved."""
         entries, start = self._entries, place
-        while (child := 2 * place + 1) < size:
-            right = child + 1
-            if right < size and entries[right].when < entries[child].when:
-                child = right
-            if entries[child].when >= entries[place].when:
+        entry = entries[place]
+        while (at := 2 * place + 1) < size:
+            child = entries[at]
+            if at + 1 < size and entries[at + 1].when < child.when:
+                child = entries[at + 1]
+            if child.when >= entry.when:
                 break
-            self._swap(place, child)
-            place = child
+            entries[place], child.place, place = child, place, child.place
+        entries[place], entry.place = entry, place
         return place > start

@@ -29,15 +29,18 @@ def choose_victims(
     """
     if count >= len(pods):
         return pods
-    crowd = Counter([pod.spec.node_name for pod in related])
-    heads = _heads(pods, crowd)
-    if _are_all_different(pods):
+    heads = _heads(pods, Counter([pod.spec.node_name for pod in related]))
+    # Crowding alone tells most pods apart: only those that are among the first by their heads need a closer look.
+    limit = sorted(heads)[count - 1]
+    first = [(head, pod) for head, pod in zip(heads, pods, strict=True) if head <= limit]
+    if _are_all_different([pod for _, pod in first]):
         keys = [
             (head, _magnitude(now - (pod.ready_since if pod.ready == TRUE else pod.created)), pod.metadata.uid, index)
-            for index, (head, pod) in enumerate(zip(heads, pods, strict=True))
+            for index, (head, pod) in enumerate(first)
         ]
-        return [pods[key[-1]] for key in sorted(keys)[:count]]
+        return [first[key[-1]][1] for key in sorted(keys)[:count]]
 
+    # With ties the comparison is no strict order, and what is sorted along matters.
     def compare(a: int, b: int) -> int:
         if heads[a] != heads[b]:
             return -1 if heads[a] < heads[b] else 1

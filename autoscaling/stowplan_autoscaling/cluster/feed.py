@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Kernel
@@ -23,7 +25,7 @@ class ChangeType(IntEnum):
     DELETED = 2
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """One write. `old` is None for ADDED; for DELETED `new` is the last state of the object."""
 
     due: int
@@ -71,6 +73,8 @@ class ChangeFeed:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._watchers: list[Watcher] = []
+        self._by_kind: dict[str, tuple[Watcher, ...]] = {}
+        """Who watches a kind, as far as it was asked for."""
         self._lanes: list[Lane] = []
         """One for each latency there is."""
         self._due: int | None = None
@@ -93,13 +97,17 @@ class ChangeFeed:
             self._lanes.append(lane)
         watcher = Watcher(len(self._watchers), kinds, latency, handler, selects, lane)
         self._watchers.append(watcher)
+        self._by_kind.clear()
         return watcher
 
     def publish(self, version: int, change: ChangeType, kind: str, key: str, old: Any, new: Any) -> None:
         """Pass a write on to whoever watches its kind."""
         now, made = self._kernel.now, None
-        for watcher in self._watchers:
-            if kind in watcher.kinds and (watcher.selects is None or watcher.selects(kind, old, new)):
+        watchers = self._by_kind.get(kind)
+        if watchers is None:
+            watchers = self._by_kind[kind] = tuple(each for each in self._watchers if kind in each.kinds)
+        for watcher in watchers:
+            if watcher.selects is None or watcher.selects(kind, old, new):
                 due = now + watcher.latency
                 if made is None or made.due != due:
                     made = Change(due, version, change, kind, key, old, new)

@@ -131,11 +131,10 @@ class Informers:
     # ---- taking changes ----------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
-        _, version, what, kind, key, old, new = change
-        if what is ChangeType.DELETED:
-            new = None
-        self._apply(kind, key, old, new)
-        self.seen[kind] = version
+        kind, old = change.kind, change.old
+        new = None if change.type is ChangeType.DELETED else change.new
+        self._apply(kind, change.key, old, new)
+        self.seen[kind] = change.version
         for handler in self._handlers[kind]:
             handler(old, new)
 

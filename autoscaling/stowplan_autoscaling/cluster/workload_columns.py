@@ -69,14 +69,19 @@ class WorkloadColumns:
         return self._plain[number]
 
     def _changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
-        if new is not None:
-            if old is not None and new.metadata.labels is not old.metadata.labels:
+        if new is None:
+            if old is not None:
+                self._remove(old.key)
+            return
+        if old is not None:
+            if new.metadata.labels is not old.metadata.labels:
                 self._relabelled(new)
-            elif old is not None and _count_alike(old, new) and new.key in self.columns.rows:
+            elif (row := self.columns.rows.get(new.key)) is not None:
+                # Its workload is the same: others with the same labels are known.
+                if not _count_alike(old, new):
+                    self._changed_since.add(self.columns.write(row, new))
                 return
-            self._put(new)
-        elif old is not None:
-            self._remove(old.key)
+        self._put(new)
 
     def _relabelled(self, pod: ClusterPod) -> None:
         """It may have left its workload, for another one or for none."""
@@ -103,10 +108,10 @@ class WorkloadColumns:
             self._changed_since.add(numbers[0])
             known = len(self.columns.rows)
             row = self.columns.put(pod, numbers[0])
-            if self.on_row is not None and len(self.columns.rows) > known:
-                self.on_row(pod.key, row)
             if row >= len(self.samples.present):
                 self.samples.resize(len(self.columns))
+            if self.on_row is not None and len(self.columns.rows) > known:
+                self.on_row(pod.key, row)
 
     # ---- samples -----------------------------------------------------------------------------
 
@@ -115,16 +120,16 @@ class WorkloadColumns:
         find = self.columns.rows.get
         self.publish_rows(np.array([find(key, -1) for key in keys], np.int64), timestamp, window, values)
 
-    def publish_rows(self, rows: Int64, timestamp: int, window: int, values: Int64) -> None:
-        """The same by rows; -1 stands for a pod that has none."""
+    def publish_rows(self, rows: Int64, timestamp: int | Int64, window: int | Int64, values: Int64) -> None:
+        """The same by rows, perhaps each with a moment of its own; row -1 stands for a pod that has none."""
         self._plain = None
         known = rows >= 0
         rows = rows[known]
         samples = self.samples
         samples.present[:] = False
         samples.present[rows] = True
-        samples.timestamp[rows] = timestamp
-        samples.window[rows] = window
+        samples.timestamp[rows] = timestamp if isinstance(timestamp, int) else timestamp[known]
+        samples.window[rows] = window if isinstance(window, int) else window[known]
         samples.value[rows] = values[known]
 
     def forget_sample(self, key: str) -> None:

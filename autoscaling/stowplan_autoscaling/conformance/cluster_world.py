@@ -504,7 +504,7 @@ class ClusterWorld:
             {
                 "t": self._now,
                 "nodes": len(self.nodes),
-                "pending": sum(not life.node for life in self.lives.values()),
+                "pending": [life.node for life in self.lives.values()].count(""),
                 "deployments": deployments,
             }
         )

@@ -58,6 +58,14 @@ class _Proposals(NamedTuple):
     average: Int64
 
 
+def asks_only(hpa: HorizontalPodAutoscaler, resource: str) -> bool:
+    """Whether the only metric of an autoscaler is this resource of whole pods."""
+    metrics = hpa.spec.metrics
+    if len(metrics) != 1 or metrics[0].type != RESOURCE or metrics[0].resource is None:
+        return False
+    return metrics[0].resource.name == resource
+
+
 class BatchReconciler:
     """Syncs batches; `from_columns` and `one_by_one` count how proposals were computed."""
 
@@ -96,10 +104,7 @@ class BatchReconciler:
 
     def is_common(self, hpa: HorizontalPodAutoscaler) -> bool:
         """Whether its only metric is the columns' resource of whole pods."""
-        metrics = hpa.spec.metrics
-        if len(metrics) != 1 or metrics[0].type != RESOURCE or metrics[0].resource is None:
-            return False
-        return metrics[0].resource.name == self.columns.resource
+        return asks_only(hpa, self.columns.resource)
 
     def _compute(
         self,

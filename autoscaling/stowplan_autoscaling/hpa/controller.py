@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from stowplan_autoscaling.kernel import whole_seconds
 from stowplan_scheduler.selectors import LabelQuery, SelectorError
 
@@ -64,8 +66,7 @@ class HPAFlags:
     initial_readiness_delay: int = 30 * SECOND
 
 
-@dataclass(frozen=True, slots=True)
-class HPAEvent:
+class HPAEvent(msgspec.Struct, frozen=True):
     """An event about the autoscaler."""
 
     type: str
@@ -73,8 +74,7 @@ class HPAEvent:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a sync did.
 
     `status` is to be written if `changed`. `scale_to`: the new spec.replicas of the target if it was written, for

@@ -29,6 +29,9 @@ COUNTED, WAITING, IGNORED = range(3)
 NO_CONDITION, IS_READY, IS_UNREADY, IS_UNKNOWN = range(4)
 """The condition Ready."""
 
+_READINESS: Final = {TRUE: IS_READY, FALSE: IS_UNREADY, "": NO_CONDITION}
+"""By the condition's status; any other is unknown."""
+
 NEVER: Final = -(2**62)
 """No start time."""
 
@@ -74,16 +77,21 @@ class PodColumns:
         if self.workload[row] != workload:
             self.workload[row] = workload
             self._order = None
+        self.write(row, pod)
+        return row
+
+    def write(self, row: int, pod: ClusterPod) -> int:
+        """Write down what has changed of the pod in a row; returns its workload."""
         gone = pod.deleted is not None or pod.status.phase == FAILED
         self.state[row] = IGNORED if gone else WAITING if pod.status.phase == PENDING else COUNTED
-        self.ready[row] = _readiness(pod.ready)
+        self.ready[row] = _READINESS.get(pod.ready, IS_UNKNOWN)
         self.started[row] = NEVER if pod.started is None else pod.started
         self.ready_since[row] = pod.ready_since
         try:
             self.request[row] = self._requests.request(pod, self.resource, "")
         except MissingRequestError:
             self.request[row] = NO_REQUEST
-        return row
+        return int(self.workload[row])
 
     def remove(self, key: str) -> None:
         """The pod "namespace/name" is gone; its row may be given to another."""
@@ -120,14 +128,6 @@ class PodColumns:
             most = int(numbers[-1]) if len(numbers) else -1
             self._order = (order, np.searchsorted(numbers, np.arange(max(most, 0) + 2)))
         return self._order
-
-
-def _readiness(status: str) -> int:
-    if status == TRUE:
-        return IS_READY
-    if status == FALSE:
-        return IS_UNREADY
-    return IS_UNKNOWN if status else NO_CONDITION
 
 
 class SampleColumns:

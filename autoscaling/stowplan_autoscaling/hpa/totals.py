@@ -105,12 +105,12 @@ def plain_totals(columns: PodColumns, samples: SampleColumns) -> list[Totals | N
     kind[counts & ~plain] = _ODD
     # One cell per workload and kind of pod; rows without a workload, -1, come first.
     cells = (columns.workload + 1) * _KINDS + kind
-    size = (int(columns.workload.max()) + 2) * _KINDS
+    size = (int(np.maximum.reduce(columns.workload)) + 2) * _KINDS
     found = np.zeros((4, size), np.int64)
     found[0] = np.bincount(cells, None, size)
     found[1] = np.bincount(cells, values, size)
     found[2] = np.bincount(cells, requests, size)
-    if requests.min() < 0:
+    if np.minimum.reduce(requests) < 0:
         found[3] = np.bincount(cells, requests < 0, size)
     numbers, used, requested, without = found.reshape(4, -1, _KINDS)[:, 1:].tolist()
     return [

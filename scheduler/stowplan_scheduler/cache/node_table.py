@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from stowplan_scheduler.objects import Taint
 
 from .counters import CounterRegistry
+from .flags import all_true
 from .node_info import NodeInfo
 from .snapshot import RowChange, Snapshot, SnapshotDelta
 
@@ -65,13 +66,22 @@ class Interned(Generic[K]):
 class LabelColumn:
     """The codes of one label key over all rows; code 0 means that the node lacks the label."""
 
-    __slots__ = ("codes", "interned", "key")
+    __slots__ = ("_is_complete", "_version", "codes", "interned", "key")
 
     def __init__(self, key: str, infos: list[NodeInfo]) -> None:
         """Read the label off every node."""
         self.key = key
         self.interned: Interned[str | None] = Interned((None,))
         self.codes: Int32s = np.fromiter((self.code_of(info) for info in infos), np.int32, len(infos))
+        self._version = -1
+        self._is_complete = False
+
+    def is_complete(self, version: int) -> bool:
+        """Whether no node lacks the label. Worked out again when the table's `topology_version` has moved."""
+        if self._version != version:
+            self._is_complete = all_true(self.codes)
+            self._version = version
+        return self._is_complete
 
     def code_of(self, info: NodeInfo) -> int:
         """The code of a node's value."""
@@ -198,6 +208,10 @@ class NodeTable:
             if row < 0:
                 continue
             if row not in fresh:
+                if not (change.pods or change.node_changed or change.info.used_ports):
+                    # Only objects are new, as when a pod becomes ready: nothing that a rule can tell. A pod that is
+                    # replaced takes its ports again, though.
+                    continue
                 self._load_usage(row, change.info)
                 if change.node_changed:
                     self._load_node(row, change.info)
@@ -337,6 +351,10 @@ class NodeTable:
         if column is None:
             column = columns[name] = np.zeros(self.size, np.int64)
         return column
+
+    def all_labelled(self, key: str) -> bool:
+        """Whether every node has the label."""
+        return self.labels(key).is_complete(self.topology_version)
 
     def all_have(self, resource: str) -> bool:
         """Whether every node has some of a resource; worked out again only after a node changed."""

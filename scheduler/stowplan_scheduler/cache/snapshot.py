@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
+
+import msgspec
 
 from .errors import CacheError
 from .node_info import JournalEntry, NodeInfo, add_counts
@@ -17,8 +18,7 @@ from .node_info import JournalEntry, NodeInfo, add_counts
 _row = attrgetter("row")
 
 
-@dataclass(slots=True)
-class RowChange:
+class RowChange(msgspec.Struct):
     """A NodeInfo of the snapshot that was written anew.
 
     `pods` are the pods that came (+1) and went (-1), all of its pods if the NodeInfo is new. Added up over all deltas,
@@ -31,18 +31,17 @@ class RowChange:
     node_changed: bool
 
 
-@dataclass(slots=True)
-class SnapshotDelta:
+class SnapshotDelta(msgspec.Struct):
     """What one update changed, the most recently changed node first.
 
     `relaid`: rows have other positions; `previous_rows` then has for each row the old one, or -1. `removed` are the
     NodeInfos that left the snapshot, with the node and the pods that they had in it; their row is -1 by now.
     """
 
-    changes: list[RowChange] = field(default_factory=list)
+    changes: list[RowChange] = []
     relaid: bool = False
     previous_rows: list[int] | None = None
-    removed: list[NodeInfo] = field(default_factory=list)
+    removed: list[NodeInfo] = []
 
 
 class SnapshotInconsistent(CacheError):  # noqa: N818 - says what is the case, as upstream's text

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag, StrEnum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from .pod_info import PodInfo
 
@@ -81,8 +83,7 @@ _ACTION_LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(msgspec.Struct, frozen=True):
     """A resource and what happened to it; `special` names the events that are no change of an object."""
 
     resource: Resource

@@ -7,8 +7,8 @@ row; a Status object is made only for the distinct ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +19,11 @@ from .status import SUCCESS, Status
 
 NO_NODES = "no nodes available to schedule pods"
 
+_NO_ROWS: NDArray[np.intp] = np.zeros(0, np.intp)
+_NO_VERDICTS: Int32s = np.zeros(0, np.int32)
 
-@dataclass(slots=True)
-class Diagnosis:
+
+class Diagnosis(msgspec.Struct):
     """Verdicts of the visited nodes that failed, and of the nodes that were left out.
 
     `rows` and `verdicts` run in visiting order (a failed nominated node first; its row may come again with the normal
@@ -29,9 +31,9 @@ class Diagnosis:
     """
 
     node_count: int = 0
-    rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
-    verdicts: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
-    statuses: dict[int, Status] = field(default_factory=dict)
+    rows: NDArray[np.intp] = _NO_ROWS
+    verdicts: Int32s = _NO_VERDICTS
+    statuses: dict[int, Status] = {}
     absent: Status = SUCCESS
     pre_filter_message: str = ""
     post_filter_message: str = ""

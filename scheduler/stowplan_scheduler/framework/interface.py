@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,8 +82,7 @@ class ReasonTable:
         return 0 if status.is_success else self.id(status.code, *status.reasons)
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterResult:
+class PreFilterResult(msgspec.Struct, frozen=True):
     """status Success, Skip (no Filter for this pod) or a rejection of the pod as a whole.
 
     `node_names` restricts the search to those nodes (None: all). `state` is handed to `filter`; it must not be changed
@@ -95,8 +94,7 @@ class PreFilterResult:
     state: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class PreScoreResult:
+class PreScoreResult(msgspec.Struct, frozen=True):
     """status Success or Skip (no Score for this pod), anything else is an error; `state` is handed to `score`."""
 
     status: Status = SUCCESS
@@ -189,8 +187,7 @@ class ScorePlugin(Plugin):
         return scores
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct, frozen=True):
     """status Success (room was made), Unschedulable (go on with the next plugin), anything else ends the loop.
 
     `nominated_node`: None keeps the nomination the pod has, "" takes it away, a name replaces it. `victims` are to be

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+import msgspec
 import numpy as np
 
 from stowplan_scheduler.cache.node_view import NodeView
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Where the pod goes, and how it came about."""
 
     node_name: str
@@ -61,8 +60,7 @@ class Decision:
     state: CycleState
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterOutcome:
+class PreFilterOutcome(msgspec.Struct, frozen=True):
     """status of RunPreFilterPlugins; `node_names` None: all nodes; `plugins`: those that restricted the nodes."""
 
     status: Status
@@ -340,8 +338,7 @@ class Profile:
         return verdict_status(verdict, self._reasons) if verdict else SUCCESS
 
 
-@dataclass(frozen=True, slots=True)
-class FitFailure:
+class FitFailure(msgspec.Struct, frozen=True):
     """The pod fits nowhere; PostFilter goes on from here."""
 
     diagnosis: Diagnosis

@@ -8,9 +8,9 @@ findNodesThatPassFilters in pkg/scheduler/schedule_one.go of Kubernetes v1.37.2,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,8 +52,7 @@ def nodes_to_find(count: int, percentage: int) -> int:
     return max(100, count * percentage // 100)
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """Feasible rows and, in visiting order, the visited rows that failed.
 
     `rows` is in row order where `shift` > 0: the first visited row is then rows[shift], and so on around.
@@ -81,9 +80,9 @@ class Search:
         self.cluster = cluster
         self._nominations = nominations
         self._nominated: RowArray | None = None
-        self.filters: tuple[tuple[int, FilterPlugin], ...] = tuple(
-            step for step in plan.cluster_filters if step[1].name in state.filters
-        )
+        self.filters: tuple[tuple[int, FilterPlugin], ...] = ()
+        if state.filters:
+            self.filters = tuple(step for step in plan.cluster_filters if step[1].name in state.filters)
         table = cluster.table
         plan.mask.refresh(table)
         plan.bundle.refresh(table)
@@ -213,7 +212,7 @@ class Search:
         if all_true(passing):
             return Found(rows, count, start, _NO_ROWS)
         indexes = passing.nonzero()[0]
-        others = np.roll(np.arange(count), -start)
+        others = np.concatenate((np.arange(start, count), np.arange(start)))
         others = others[~passing[others]]
         shift = int(np.searchsorted(indexes, start)) if len(indexes) else 0
         if candidates is not None:

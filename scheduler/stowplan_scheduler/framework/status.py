@@ -5,9 +5,10 @@ Follows staging/src/k8s.io/kube-scheduler/framework/interface.go of Kubernetes v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
+
+import msgspec
 
 
 class Code(IntEnum):
@@ -50,8 +51,7 @@ _LABELS = {
 _REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """A code, its reasons, and the plugin that gave it ("" until the runtime fills it in)."""
 
     code: Code = Code.SUCCESS

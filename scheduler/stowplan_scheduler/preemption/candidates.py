@@ -179,4 +179,4 @@ def _plugins_by_slot(search: Search) -> dict[int, FilterPlugin]:
 
 def starting_at(rows: RowArray, offset: int) -> RowArray:
     """All rows, beginning with the one at index `offset`."""
-    return np.roll(rows, -offset)
+    return np.concatenate((rows[offset:], rows[:offset]))

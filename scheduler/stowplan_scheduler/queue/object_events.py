@@ -22,7 +22,10 @@ def pod_update_events(old: Pod, new: Pod, resource: Resource) -> tuple[ClusterEv
     """
     subject = Resource.ASSIGNED_POD if new.spec.node_name else resource
     actions = _pod_actions(old, new)
-    return tuple(ClusterEvent(subject, action) for action in actions or [Action.UPDATE])
+    return tuple([ClusterEvent(subject, action) for action in actions]) if actions else _PLAIN_UPDATES[subject]
+
+
+_PLAIN_UPDATES = {resource: (ClusterEvent(resource, Action.UPDATE),) for resource in Resource}
 
 
 def _pod_actions(old: Pod, new: Pod) -> list[Action]:
@@ -66,7 +69,7 @@ def _request_inputs(pod: Pod) -> tuple[object, ...]:
         status.init_container_statuses,
         status.allocated_resources,
         status.resources,
-        [condition.reason for condition in status.conditions if condition.type == "PodResizePending"],
+        [c.reason for c in status.conditions if c.type == "PodResizePending"] if status.conditions else [],
     )
 
 

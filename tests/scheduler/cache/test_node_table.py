@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from stowplan_scheduler.cache.node_table import NodeTable
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.cache.snapshot import RowChange, Snapshot, SnapshotDelta
 from stowplan_scheduler.effects import Effect
+from stowplan_scheduler.framework.pod_info import PodInfo
 from support.builders import ZONE, node, pod
 from support.histories import BINDINGS, COMMON, RARE, History, Play, histories, scheduler_of
 from support.tables import World
@@ -113,6 +115,35 @@ def test_a_pod_moves_no_version_but_is_logged() -> None:
     position = log.end
     assert moved(world, lambda: world.cache.add_pod(world.info(pod("p").on("b").build()))) == {}
     assert log.since(position) == [1]
+
+
+def test_a_new_object_of_a_pod_is_logged_only_where_it_takes_ports() -> None:
+    """What rules kept for the row still holds when a pod became ready; a pod with ports takes them again, though."""
+    world = two_nodes()
+    log = world.cluster.table.rows
+    for built, expected in ((pod("p").on("b"), []), (pod("q").on("a").port(80), [0])):
+        info = world.info(built.build())
+        world.cache.add_pod(info)
+        world.refresh()
+        position = log.end
+        world.cache.update_pod(PodInfo(replace(info.pod, status=replace(info.pod.status, phase="Running")), info.shape))
+        assert moved(world, lambda: None) == {}
+        assert log.since(position) == expected
+
+
+def test_whether_every_node_has_a_label_follows_the_nodes() -> None:
+    """A spread constraint looks for nodes without its key only where there are some."""
+    world = two_nodes()
+    assert world.cluster.table.all_labelled(ZONE)
+    world.cache.update_node(node("b").build())
+    world.refresh()
+    assert not world.cluster.table.all_labelled(ZONE)
+    world.cache.update_node(node("b").zone("z3").build())
+    world.refresh()
+    assert world.cluster.table.all_labelled(ZONE)
+    world.cache.add_node(node("c").build())
+    world.refresh()
+    assert not world.cluster.table.all_labelled(ZONE)
 
 
 def test_a_taint_moves_the_version_of_the_nodes_and_not_of_the_topology() -> None:

@@ -48,8 +48,8 @@ class ReplicaSetController:
         self._written = WriteRecord(informers)
         self._keys: dict[str, str] = {}
         """Keys of the ReplicaSets that are there, by uid."""
-        self._settled: dict[str, tuple[int, int]] = {}
-        """Versions of the object and of its pods at which a sync found nothing to do, by key."""
+        self._settled: dict[str, tuple[int, int, int, int]] = {}
+        """Version of the object and the counts of its pods at which a sync found nothing to do, by key."""
         self.queue = WorkQueue(kernel, self.sync, workers=workers)
         self.queue.skips = self._needs_nothing
         informers.handle(KIND, self._replica_set_changed)
@@ -92,16 +92,16 @@ class ReplicaSetController:
                 self.queue.add_after(key, owner.spec.min_ready_seconds * SECOND)
 
     def _needs_nothing(self, key: str) -> bool:
-        """Whether a sync would find all as it should be: that is so after each write of a status.
+        """Whether a sync would find all as it should be: after each write of a status, and when a pod only moves on.
 
-        What a sync has written is then seen: it changes the versions, which never come back.
+        What a sync has written is then seen: other counts change the status, and with it the version.
         """
         settled = self._settled.get(key)
         replica_set: ReplicaSet | None = self._informers.get(KIND, key)
         if settled is None or replica_set is None or settled[0] != replica_set.version:
             return False
         pods = self._informers.group(replica_set.metadata.uid)
-        return settled[1] == pods.version
+        return settled == (replica_set.version, pods.active, pods.ready, pods.terminating)
 
     # ---- one sync ----------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class ReplicaSetController:
             )
         if wait == 0 and active == replica_set.spec.replicas and stored.spec is replica_set.spec:
             # A sync of what is stored now would find nothing to do; after a conflict its spec may be another one.
-            self._settled[key] = (stored.version, pods.version)
+            self._settled[key] = (stored.version, active, ready, terminating)
         self._written.wrote(key, KIND, stored.version)
         if failure is None and wait > 0 and ready != available:
             self.queue.add_after(key, wait if next_check == _NOTHING_TO_DO else next_check)

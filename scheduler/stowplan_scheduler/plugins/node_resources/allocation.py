@@ -18,17 +18,13 @@ from stowplan_scheduler.resources import Resource, is_scalar_resource
 class Scored:
     """The configured resources that count for a pod: names, and as columns of shape (n, 1) weights and amounts.
 
-    Amounts are millicores for cpu, else units.
+    Amounts are millicores for cpu, else units. `weight_sum` is the sum of the weights.
     """
 
     names: tuple[str, ...]
     weights: Int64s
     amounts: Int64s
-
-    @property
-    def weight_sum(self) -> int:
-        """The sum of the weights."""
-        return int(self.weights.sum())
+    weight_sum: int
 
 
 def scored_resources(resources: Sequence[tuple[str, int]], request: Resource) -> Scored:
@@ -39,13 +35,14 @@ def scored_resources(resources: Sequence[tuple[str, int]], request: Resource) ->
     found = [(name, weight, request.get(name)) for name, weight in resources]
     counted = [item for item in found if item[2] or not is_scalar_resource(item[0])]
     columns = np.array([(weight, amount) for _, weight, amount in counted], np.int64).reshape(-1, 2)
-    return Scored(tuple(item[0] for item in counted), columns[:, :1], columns[:, 1:])
+    weights = columns[:, :1]
+    return Scored(tuple(item[0] for item in counted), weights, columns[:, 1:], int(weights.sum()))
 
 
 def whole_shares(part: Int64s, whole: Int64s) -> Int64s:
     """part * 100 // whole for part, whole >= 0 and whole > 0, elementwise."""
     product = part * 100
-    if product.size and product.max() < 1 << 52:
+    if product.size and np.maximum.reduce(product, axis=None) < 1 << 52:
         # A float64 quotient of integers below 2^52 cannot round up to the next integer, and it is several times
         # faster than an integer division.
         return (product / whole).astype(np.int64)

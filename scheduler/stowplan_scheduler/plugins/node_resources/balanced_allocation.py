@@ -34,6 +34,12 @@ Floats = NDArray[np.float64]
 
 _HALF = MAX_NODE_SCORE // 2
 
+_FEW = 1024
+"""Up to so many nodes the balance with the pod and the one without are worked out together.
+
+For more, arrays of both would be so large that the allocator returns them to the system and pays page faults each time.
+"""
+
 
 class NodeResourcesBalancedAllocation(ScorePlugin):
     """50..100; 75 means that the balance stays as it is."""
@@ -69,9 +75,12 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         capacity = view.allocatable(resources.names)
         used = view.requested(resources.names)
         has_two = len(resources.names) == 2 and view.all_have(resources.names)
-        balance = _balance_of_two if has_two else _balance_of_present
-        change = balance(capacity, used + resources.amounts)
-        change -= balance(capacity, used)
+        if has_two and view.size <= _FEW:
+            after, before = _balance_of_two(capacity, np.array((used + resources.amounts, used)))
+        else:
+            balance = _balance_of_two if has_two else _balance_of_present
+            after, before = balance(capacity, used + resources.amounts), balance(capacity, used)
+        change: Int64s = after - before
         change += _HALF
         # Truncation and floor agree: the sum is never negative.
         change >>= 1
@@ -82,12 +91,11 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
 def _balance_of_two(capacity: Int64s, requested: Int64s) -> Int64s:
     """S = int((1 - standard deviation of the used fractions) * 100) for two resources that every node has.
 
-    The usual case; works in place, and halving is exact. Called once with the pod and once without: arrays of both
-    at once would be so large that the allocator returns them to the system and pays page faults in every call.
+    The usual case; works in place, and halving is exact. `requested` has shape (2, n), or (m, 2, n) for m answers.
     """
     fractions = requested / capacity
     np.minimum(fractions, 1.0, out=fractions)
-    distance = fractions[0] - fractions[1]
+    distance = fractions[..., 0, :] - fractions[..., 1, :]
     np.abs(distance, out=distance)
     distance *= 0.5
     np.subtract(1.0, distance, out=distance)

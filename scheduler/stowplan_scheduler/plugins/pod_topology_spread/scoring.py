@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_scheduler.cache.counters import TopologyCounter
-from stowplan_scheduler.cache.flags import all_true, any_true
+from stowplan_scheduler.cache.flags import any_true
 from stowplan_scheduler.cache.node_table import Bools
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.interface import MAX_NODE_SCORE, Scores
@@ -23,8 +23,7 @@ from stowplan_scheduler.framework.pod_info import PodInfo
 from .constraints import HOSTNAME, Constraint, spread_counter
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(msgspec.Struct, frozen=True):
     """One constraint, its counter, and the weight of its key: the logarithm of the number of domains plus two."""
 
     constraint: Constraint
@@ -32,8 +31,7 @@ class Preference:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreState:
+class ScoreState(msgspec.Struct, frozen=True):
     """`ignored`: feasible nodes that lack a key and get 0, shape (feasible,); None if there are none."""
 
     preferences: tuple[Preference, ...]
@@ -95,9 +93,8 @@ def raw_scores(state: ScoreState, view: NodeView) -> Scores:
         else:
             counts = counter.at(constraint.topology_key, view.rows)
         part: Any = counts * preference.weight + float(constraint.max_skew - 1)
-        codes = view.labels(constraint.topology_key)
-        if not all_true(codes):
-            part = np.where(codes != 0, part, 0.0)
+        if not view.table.all_labelled(constraint.topology_key):
+            part = np.where(view.labels(constraint.topology_key) != 0, part, 0.0)
         total = part if total is None else total + part
     if total is None:
         total = np.zeros(view.size)

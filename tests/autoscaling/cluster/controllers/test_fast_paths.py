@@ -158,6 +158,22 @@ def test_the_shortcuts_are_taken() -> None:
     assert world.deployments.sync("default/web") is None
 
 
+def test_a_pod_that_is_bound_costs_its_replica_set_no_sync() -> None:
+    """Only what its status counts makes a ReplicaSet look at its pods again."""
+    played = Played(0, None, forgetful=False)
+    world = played.world
+    assert world.replica_sets is not None
+    played.play(("touch", 0, 1.0))
+    key = f"default/{world.sets()[0].metadata.name}"
+    before = world.replica_sets._settled[key]
+    for step in (("bind", 0, 1.0), ("bind", 1, 1.0)):
+        played.play(step)
+    assert [bool(pod.spec.node_name) for pod in world.server.all("Pod").values()] == [True, True, False]
+    assert world.replica_sets._settled[key] is before
+    played.play(("ready", 2, 1.0))
+    assert world.replica_sets._settled[key] is not before
+
+
 def test_an_old_replica_set_that_could_not_be_cleaned_up_is_not_forgotten() -> None:
     """No history is kept; the old ReplicaSet has not observed its last size yet, and is deleted when it has."""
     world = AppsWorld(with_replica_sets=False)

@@ -50,12 +50,12 @@ def has_deadline(deployment: Deployment) -> bool:
 
 def total(replica_sets: Iterable[ReplicaSet]) -> int:
     """Pods wanted."""
-    return sum(each.spec.replicas for each in replica_sets)
+    return sum([each.spec.replicas for each in replica_sets])
 
 
 def available(replica_sets: Iterable[ReplicaSet]) -> int:
     """Pods available."""
-    return sum(each.status.available_replicas for each in replica_sets)
+    return sum([each.status.available_replicas for each in replica_sets])
 
 
 def active(replica_sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:

@@ -50,7 +50,7 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
 
 def without_condition(conditions: tuple[Condition, ...], kind: str) -> tuple[Condition, ...]:
     """The conditions without one type."""
-    if all(each.type != kind for each in conditions):
+    if condition_of(conditions, kind) is None:
         return conditions
     return tuple(each for each in conditions if each.type != kind)
 
@@ -64,9 +64,9 @@ def calculate_status(
     is_available = ready >= spec.replicas - max_unavailable(deployment)
     return DeploymentStatus(
         observed_generation=deployment.metadata.generation,
-        replicas=sum(each.status.replicas for each in replica_sets),
+        replicas=sum([each.status.replicas for each in replica_sets]),
         updated_replicas=0 if new is None else new.status.replicas,
-        ready_replicas=sum(each.status.ready_replicas for each in replica_sets),
+        ready_replicas=sum([each.status.ready_replicas for each in replica_sets]),
         available_replicas=ready,
         unavailable_replicas=max(0, total(replica_sets) - ready),
         terminating_replicas=_terminating(replica_sets),
@@ -170,4 +170,6 @@ def with_failures(
         if failure is not None:
             failure = replace(failure, last_update_time=failure.last_transition_time)
             return replace(status, conditions=with_condition(status.conditions, failure))
+    if condition_of(status.conditions, REPLICA_FAILURE) is None:
+        return status
     return replace(status, conditions=without_condition(status.conditions, REPLICA_FAILURE))

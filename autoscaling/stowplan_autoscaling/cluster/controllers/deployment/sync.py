@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.errors import AlreadyExistsError, ApiError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Kernel
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct, frozen=True):
     """Nothing is to be done for a Deployment of this version, but to look again before `until` (None: for ever).
 
     `fails_then`: the rollout fails at `until`. One that was complete before is looked at again and again instead, as
@@ -49,7 +50,7 @@ def _settled(deployment: Deployment, made: DeploymentStatus) -> Settled:
     return Settled(deployment.version, status.watch_until(deployment, made), fails)
 
 
-class Steady(NamedTuple):
+class Steady(msgspec.Struct, frozen=True):
     """With these specs and metadata nothing is under way: a sync only brings the status up to date."""
 
     spec: DeploymentSpec
