@@ -11,13 +11,17 @@ from typing import Any
 import msgspec
 
 from .cluster import run_cluster
+from .cluster_autoscaler import run_cluster_autoscaler
 from .hpa import run_hpa
+from .karpenter import run_karpenter
 from .workloads import run_workloads
 
 MODES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "hpa": run_hpa,
     "cluster": run_cluster,
+    "karpenter": run_karpenter,
     "workloads": run_workloads,
+    "cluster-autoscaler": run_cluster_autoscaler,
 }
 
 
