@@ -1,0 +1,78 @@
+"""Disruption budgets of pools: how many nodes may still go, by reason.
+
+Follows GetAllowedDisruptionsByReason of pkg/apis/v1/nodepool.go and BuildDisruptionBudgetMapping of
+pkg/controllers/disruption/helpers.go, Karpenter core v1.15.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from stowplan_autoscaling.cluster.controllers.cron_job import Schedule, ScheduleError, parse_schedule
+from stowplan_autoscaling.cluster.int_or_percent import scaled_value
+from stowplan_autoscaling.supply.karpenter.node_pools import Budget, NodePool
+from stowplan_autoscaling.supply.karpenter.state_nodes import StateNode
+
+UNLIMITED: Final = 2**31 - 1
+
+
+def remaining(pools: Iterable[NodePool], nodes: Iterable[StateNode], reason: str, now: int) -> dict[str, int]:
+    """How many more nodes of each pool may go for a reason.
+
+    Nodes that are on their way out or not ready use up the budget; nodes that are not initialized do not count at all.
+    """
+    sizes: dict[str, int] = {}
+    going: dict[str, int] = {}
+    for node in nodes:
+        claim, pool = node.claim, node.pool or ""
+        if claim is None or not node.is_initialized or claim.terminating:
+            continue
+        sizes[pool] = sizes.get(pool, 0) + 1
+        if node.is_deleting or not _is_ready(node):
+            going[pool] = going.get(pool, 0) + 1
+    return {
+        pool.name: max(allowed(pool, sizes.get(pool.name, 0), reason, now) - going.get(pool.name, 0), 0)
+        for pool in pools
+    }
+
+
+def _is_ready(node: StateNode) -> bool:
+    conditions = node.node.status.conditions if node.node is not None else ()
+    return next((c.status for c in conditions if c.type == "Ready"), "") == "True"
+
+
+def allowed(pool: NodePool, size: int, reason: str, now: int) -> int:
+    """The strictest of the pool's budgets for a reason; 0 if one of them, of whatever reason, does not parse."""
+    least = UNLIMITED
+    for budget in pool.disruption.budgets:
+        try:
+            value = _allowed(budget, size, now)
+        except ValueError:
+            return 0
+        if budget.reasons is None or reason in budget.reasons:
+            least = min(least, value)
+    return least
+
+
+def _allowed(budget: Budget, size: int, now: int) -> int:
+    if not is_active(budget, now):
+        return UNLIMITED
+    nodes = int(budget.nodes) if budget.nodes.lstrip("+-").isdecimal() else budget.nodes
+    return scaled_value(nodes, size, round_up=True)
+
+
+def is_active(budget: Budget, now: int) -> bool:
+    """Whether the budget holds now: its schedule hit within its duration before. Raises ScheduleError."""
+    if budget.schedule is None and budget.duration is None:
+        return True
+    hit = _schedule(budget.schedule or "").next(now - (budget.duration or 0))
+    return hit is not None and hit <= now
+
+
+@lru_cache(maxsize=1024)
+def _schedule(text: str) -> Schedule:
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        raise ScheduleError("time zones are not supported")
+    return parse_schedule(text)

@@ -1,0 +1,204 @@
+"""Candidates: nodes that may be taken away, with what that costs and what it saves.
+
+Follows NewCandidate of pkg/controllers/disruption/types.go, GetCandidatesWithTotals of helpers.go and the checks of
+pkg/controllers/state/statenode.go, Karpenter core v1.15.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from stowplan_autoscaling.supply.karpenter.budget_limits import BudgetLimits
+from stowplan_autoscaling.supply.karpenter.instance_types import InstanceType
+from stowplan_autoscaling.supply.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, TRUE, ZONE
+from stowplan_autoscaling.supply.karpenter.node_claims import NodeClaim
+from stowplan_autoscaling.supply.karpenter.node_pools import NodePool
+from stowplan_autoscaling.supply.karpenter.pods import is_disruptable, is_reschedulable
+from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue
+from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
+from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod, StateNode
+
+from .cost import NODE_COST, disruption_cost, node_price
+
+GRACEFUL: Final = "graceful"
+EVENTUAL: Final = "eventual"
+"""Disruption that the pool's termination grace period bounds, so pods that refuse to go do not block it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that may be taken away. `price` per hour; `cost` see `disruption_cost`; `pods` will need another place."""
+
+    node: StateNode
+    claim: NodeClaim
+    pool: NodePool
+    instance_type: InstanceType | None
+    pods: tuple[KnownPod, ...]
+    price: float
+    cost: float
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def key(self) -> str:
+        """The provider id."""
+        return self.claim.provider_id
+
+    @property
+    def capacity_type(self) -> str:
+        """The terms on which the node was had."""
+        return self.node.labels.get(CAPACITY_TYPE, "")
+
+    @property
+    def ratio(self) -> float:
+        """What is saved per unit of disruption: the more, the sooner the node goes."""
+        return self.price / self.cost
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pod makes the node dearer to take away than an empty one."""
+        return self.cost <= NODE_COST
+
+
+class PoolTotals(NamedTuple):
+    """Price per hour and disruption cost of all nodes of a pool."""
+
+    price: float
+    cost: float
+
+
+class _Known(NamedTuple):
+    node: StateNode
+    version: int
+    pods: tuple[KnownPod, ...]
+    cost: float
+    is_guarded: bool
+    """A pod has the annotation that protects it, perhaps no longer."""
+
+
+class _Found(NamedTuple):
+    snapshot: Snapshot
+    catalogue: Catalogue
+    candidates: list[Candidate]
+    totals: dict[str, PoolTotals]
+
+
+class CandidateFinder:
+    """Finds candidates; what the pods of a node add up to is kept until they change, and so is what was found."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+        self._found: dict[bool, _Found] = {}
+
+    def find(
+        self, snapshot: Snapshot, catalogue: Catalogue, wanted: Callable[[Candidate], bool], now: int,
+        taken: Callable[[str], bool], *, eventual: bool,
+    ) -> tuple[list[Candidate], dict[str, PoolTotals]]:  # fmt: skip
+        """The candidates that a method wants, by name, and the totals of their pools.
+
+        `taken` says which nodes (by provider id) a command holds already.
+        """
+        known = self._found.get(eventual)
+        if known is None or known.snapshot is not snapshot or known.catalogue is not catalogue:
+            nodes = snapshot.nodes
+            found = {}
+            for node in nodes:
+                candidate = self._candidate(node, catalogue, snapshot.limits, now, taken, eventual=eventual)
+                if candidate is not None:
+                    found[node.name] = candidate
+            known = _Found(snapshot, catalogue, list(found.values()), self._totals(nodes, found, catalogue))
+            if not any(node.is_nominated(now) or self._of(node).is_guarded for node in nodes):
+                # Nothing in it runs out with time.
+                self._found[eventual] = known
+        return [candidate for candidate in known.candidates if wanted(candidate)], known.totals
+
+    def _candidate(
+        self, node: StateNode, catalogue: Catalogue, limits: BudgetLimits, now: int, taken: Callable[[str], bool],
+        *, eventual: bool,
+    ) -> Candidate | None:  # fmt: skip
+        claim = node.claim
+        if claim is None or node.node is None or taken(claim.provider_id) or not may_be_disrupted(node, now):
+            return None
+        pool = catalogue.by_name.get(node.pool or "")
+        table = catalogue.tables.get(node.pool or "")
+        if pool is None or table is None or not len(table):
+            return None
+        known = self._of(node)
+        if not (eventual and claim.termination_grace_period is not None) and not self._lets_go(known, limits, now):
+            return None
+        row = table.rows.get(node.labels.get(INSTANCE_TYPE, ""))
+        item = None if row is None else table.types[row]
+        return Candidate(node, claim, pool, item, known.pods, node_price(node.labels, item), known.cost)
+
+    def _of(self, node: StateNode) -> _Known:
+        known = self._known.get(id(node))
+        if known is None or known.node is not node or known.version != node.version:
+            if len(self._known) > 1 << 16:
+                self._known.clear()
+            pods = tuple(bound for bound in node.bound.values() if is_reschedulable(bound.pod))
+            guarded = any(DO_NOT_DISRUPT in bound.pod.metadata.annotations for bound in node.bound.values())
+            cost = disruption_cost(bound.pod for bound in pods)
+            known = self._known[id(node)] = _Known(node, node.version, pods, cost, guarded)
+        return known
+
+    @staticmethod
+    def _lets_go(known: _Known, limits: BudgetLimits, now: int) -> bool:
+        pods = [bound.pod for bound in known.node.bound.values()]
+        if known.is_guarded and not all(is_disruptable(pod, now) for pod in pods):
+            return False
+        return limits.can_evict(pods, now)
+
+    def _totals(
+        self, nodes: Iterable[StateNode], found: dict[str, Candidate], catalogue: Catalogue
+    ) -> dict[str, PoolTotals]:
+        """Over all nodes of the pools that have candidates, not only over these."""
+        prices: dict[str, float] = {}
+        costs: dict[str, float] = {}
+        pools = {candidate.pool.name for candidate in found.values()}
+        for node in nodes:
+            pool = node.pool
+            if pool is None or pool not in pools:
+                continue
+            candidate = found.get(node.name)
+            if candidate is not None:
+                costs[pool] = costs.get(pool, 0.0) + candidate.cost
+            else:
+                others = (bound.pod for bound in node.bound.values() if not bound.is_daemon)
+                costs[pool] = costs.get(pool, 0.0) + disruption_cost(others)
+            if node.claim is not None:
+                table = catalogue.tables[pool]
+                row = table.rows.get(node.claim.labels.get(INSTANCE_TYPE, ""))
+                item = None if row is None else table.types[row]
+                prices[pool] = prices.get(pool, 0.0) + node_price(node.claim.labels, item)
+        for pool in pools:
+            if not prices.get(pool):
+                prices[pool] = sum(c.price for c in found.values() if c.pool.name == pool)
+        return {pool: PoolTotals(prices[pool], costs[pool]) for pool in sorted(pools)}
+
+
+def may_be_disrupted(node: StateNode, now: int) -> bool:
+    """Whether the node itself allows it: initialized, not on its way out, not awaited by a pod, not protected."""
+    if node.claim is None or node.node is None or node.is_deleting or not node.is_initialized:
+        return False
+    if node.is_nominated(now) or node.annotations.get(DO_NOT_DISRUPT) == TRUE:
+        return False
+    return node.pool is not None
+
+
+def is_priceable(candidate: Candidate) -> bool:
+    """Whether type, zone and terms of the node are known, without which prices cannot be compared."""
+    labels = candidate.node.labels
+    return candidate.instance_type is not None and CAPACITY_TYPE in labels and ZONE in labels
+
+
+def total_price(candidates: Sequence[Candidate]) -> float:
+    """What the candidates cost per hour."""
+    total = 0.0
+    for candidate in candidates:
+        total += candidate.price
+    return total

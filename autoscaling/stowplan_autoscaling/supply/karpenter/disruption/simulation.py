@@ -1,0 +1,75 @@
+"""Where the pods of candidates would go if these were gone.
+
+Follows SimulateScheduling of pkg/controllers/disruption/helpers.go, Karpenter core v1.15.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stowplan_autoscaling.supply.karpenter.cluster_state import ClusterState
+from stowplan_autoscaling.supply.karpenter.provisioner import leaving_pods
+from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue, Engine, Results, Scheduler
+from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
+from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod
+
+from .bounds import is_hopeless
+from .candidates import Candidate, total_price
+
+UNINITIALIZED = "would schedule against an uninitialized node"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What disruption methods look at: the engine, what can be had, and the cluster."""
+
+    engine: Engine
+    catalogue: Catalogue
+    state: ClusterState
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is."""
+        return self.engine.snapshot(self.state, self.catalogue)
+
+    @property
+    def undefined(self) -> frozenset[str]:
+        """The labels that a machine may get although nobody mentions them."""
+        return self.engine.options.well_known
+
+    def moving(self, candidates: Sequence[Candidate], now: int) -> list[KnownPod]:
+        """The pods of candidates that will leave, and so need another place."""
+        limits = self.snapshot.limits
+        return [
+            known
+            for candidate in candidates
+            for known in candidate.pods
+            if limits.is_currently_reschedulable(known.pod, now)
+        ]
+
+    def without(self, candidates: Sequence[Candidate], now: int, *, consolidating: bool) -> Results | None:
+        """The scheduling round without the candidates; None if one of them is on its way out already.
+
+        Pods that would rely on a node that is not initialized yet count as not placed. With `consolidating` it is also
+        None where it is plain that no cheaper machine could take what fits nowhere else.
+        """
+        snapshot = self.snapshot
+        gone = [candidate.name for candidate in candidates]
+        if not snapshot.deleting_names.isdisjoint(gone):
+            return None
+        moving = self.moving(candidates, now)
+        if consolidating and is_hopeless(snapshot, self.catalogue, gone, moving, total_price(candidates)):
+            return None
+        leaving = leaving_pods(snapshot, now)
+        results = Scheduler(
+            self.engine, self.catalogue, self.state, snapshot, now, [*moving, *leaving], gone,
+            consolidating=consolidating,
+        ).solve()  # fmt: skip
+        left = {known.key for known in leaving}
+        for node, placed in results.existing:
+            if not node.is_initialized:
+                for pod in placed:
+                    if pod.key not in left:
+                        results.fail(pod, UNINITIALIZED)
+        return results

@@ -1,0 +1,153 @@
+"""What scheduling rounds over one state of the cluster have in common, worked out once.
+
+Consolidation asks many times "what if these nodes were gone?" before anything changes: the nodes in the order in which
+they are tried, what is left on them in columns, the pods that wait and those that count in topology are the same each
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan_scheduler.objects import PodAffinityTerm, Taint
+
+from .amounts import Amounts, Axis, add, offered
+from .budget_limits import BudgetLimits
+from .cluster_state import ClusterState
+from .consolidatable import settled_at
+from .instance_types import Column, Mask
+from .node_pools import NodePool
+from .node_rows import NodeRows
+from .requirements import Algebra, Requirements
+from .shapes import Shape
+from .state_nodes import KnownPod, StateNode
+
+Times = NDArray[np.int64]
+
+_NEVER: Final = -(2**63)
+
+
+class LabelClass(NamedTuple):
+    """Pods on nodes with the same namespace and labels, counted by state node."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    pods: dict[str, tuple[StateNode, int]]
+
+
+class Snapshot:
+    """The state of the cluster at one version, for pools and daemon sets of one catalogue.
+
+    `nodes`: by name; `active`: those that are not on their way out, initialized ones first, then by name: the rows of
+    the columns. `pending`: the pods that wait for capacity.
+    """
+
+    def __init__(
+        self, state: ClusterState, rows: NodeRows, pools: Mapping[str, NodePool], pending: Sequence[KnownPod],
+        algebra: Algebra, axis: Axis,
+    ) -> None:  # fmt: skip
+        self.version = state.version
+        self.pending = pending
+        self.limits = BudgetLimits(state.budgets.values())
+        self.nodes = state.in_order()
+        self.deleting = [node for node in self.nodes if node.is_deleting]
+        self.deleting_names = {node.name for node in self.deleting}
+        self.active = [node for node in self.nodes if not node.is_deleting]
+        self.active.sort(key=lambda node: not node.is_initialized)
+        self.rows = {node.name: row for row, node in enumerate(self.active)}
+        self.remaining = [rows.remaining(node) for node in self.active]
+        self.sound: Mask = np.array([all(n >= 0 for n in left.values()) for left in self.remaining], dtype=np.bool_)
+        self.requirements: list[Requirements] = [node.label_requirements(algebra) for node in self.active]
+        self.taints: list[tuple[Taint, ...]] = [node.taints for node in self.active]
+        self.hosts = [node.host for node in self.active]
+        self.rows_of_host: dict[str, list[int]] = {}
+        for row, host in enumerate(self.hosts):
+            self.rows_of_host.setdefault(host, []).append(row)
+        settled = [settled_at(pools.get(node.pool or ""), node.claim) for node in self.active]
+        self.settled: Times | None = None
+        if any(when is not None for when in settled):
+            self.settled = np.array([_NEVER if when is None else when for when in settled], dtype=np.int64)
+        self._axis = axis
+        self._columns: dict[int, Column] = {}
+        self._capacities: dict[str, dict[str, int]] = {}
+        self._fitting: dict[Shape, tuple[Mask, int]] = {}
+        self._classes: list[LabelClass] | None = None
+        self._holders: list[tuple[StateNode, KnownPod]] | None = None
+
+    def column(self, column: int) -> Column:
+        """What is left of a resource on each row; not to be changed."""
+        known = self._columns.get(column)
+        if known is None:
+            name = self._axis.name(column)
+            known = np.array([offered(name, left.get(name, 0)) for left in self.remaining], dtype=np.int64)
+            known.setflags(write=False)
+            self._columns[column] = known
+        return known
+
+    def fitting(self, shape: Shape) -> tuple[Mask, int]:
+        """The rows with room for a pod of the shape, and how many they are."""
+        known = self._fitting.get(shape)
+        if known is None:
+            mask = self.sound.copy()
+            for column, amount in shape.demand:
+                mask &= self.column(column) >= amount
+            known = self._fitting[shape] = mask, int(np.count_nonzero(mask))
+        return known
+
+    def capacity(self, pool: str) -> Amounts:
+        """What the active nodes of a pool have together, in nano units."""
+        known = self._capacities.get(pool)
+        if known is None:
+            known = self._capacities[pool] = {}
+            for node in self.active:
+                if node.pool == pool:
+                    add(known, node.capacity())
+        return known
+
+    def classes(self) -> list[LabelClass]:
+        """The pods on nodes that count in topology, by namespace and labels."""
+        if self._classes is None:
+            self._classes = _label_classes(self.nodes)
+        return self._classes
+
+    def holders(self) -> list[tuple[StateNode, KnownPod]]:
+        """The pods on nodes with required anti-affinity, which keep others out of their domains."""
+        if self._holders is None:
+            self._holders = [
+                (node, known)
+                for node in self.nodes
+                if node.node is not None
+                for known in node.bound.values()
+                if anti_terms(known.shape)
+            ]
+        return self._holders
+
+
+def anti_terms(shape: Shape) -> Sequence[PodAffinityTerm]:
+    """The required anti-affinity of a shape."""
+    wish = shape.spec.affinity.pod_anti_affinity if shape.spec.affinity else None
+    return wish.required_during_scheduling_ignored_during_execution if wish is not None else ()
+
+
+def _label_classes(nodes: Sequence[StateNode]) -> list[LabelClass]:
+    found: dict[tuple[str, frozenset[tuple[str, str]]], LabelClass] = {}
+    by_shape: dict[Shape, LabelClass] = {}
+    for node in nodes:
+        for known in node.bound.values() if node.node is not None else ():
+            if known.pod.is_terminating:
+                continue
+            shape = known.shape
+            group = by_shape.get(shape)
+            if group is None:
+                key = (shape.namespace, frozenset(shape.labels.items()))
+                group = found.get(key)
+                if group is None:
+                    group = found[key] = LabelClass(shape.namespace, shape.labels, {})
+                by_shape[shape] = group
+            count = group.pods.get(node.name)
+            group.pods[node.name] = (node, 1 if count is None else count[1] + 1)
+    return list(found.values())

@@ -1,0 +1,181 @@
+"""A node as Karpenter sees it: the Node, the NodeClaim behind it, and the pods on it.
+
+What they add up to is kept and renewed only for the node that changed; `version` counts the changes.
+
+Follows pkg/controllers/state/statenode.go of Karpenter core v1.15.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from stowplan_scheduler.objects import Node, Pod, Taint
+from stowplan_scheduler.quantity import NANOS
+
+from .amounts import NODES, add, nano_amounts, subtracted
+from .host_ports import PortUse, host_ports
+from .labels import HOSTNAME, INITIALIZED, NODE_POOL, REGISTERED, TRUE
+from .node_claims import NodeClaim
+from .pods import is_daemon
+from .requirements import Algebra, Requirements
+from .shapes import Shape
+from .taints import is_ephemeral, same_taint
+
+_NONE: Final[Mapping[str, str]] = {}
+
+
+class KnownPod:
+    """A pod with its shape."""
+
+    __slots__ = ("is_daemon", "key", "pod", "shape")
+
+    def __init__(self, pod: Pod, shape: Shape) -> None:
+        self.pod = pod
+        self.key = pod.key
+        self.shape = shape
+        self.is_daemon = is_daemon(pod)
+
+
+class StateNode:
+    """A node, or a claim whose node is still to come: one of `node` and `claim` is there.
+
+    `name`, `labels` and `annotations` are the claim's until the node is registered. `is_registered`: Karpenter has
+    taken the node over; `is_initialized`: it is complete; both hold for nodes of others. `host`: the host name; `pool`:
+    the name of the pool. `taints` are those that count: not those that vanish while the node starts. `marked`: a
+    disruption command has chosen it.
+    """
+
+    __slots__ = (
+        "_available", "_capacity", "_daemons", "_full_labels", "_labels", "annotations", "bound", "claim", "host",
+        "is_initialized", "is_registered", "labels", "marked", "name", "node", "nominated_until", "pool", "ports",
+        "taints", "version",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self.claim: NodeClaim | None = None
+        self.bound: dict[str, KnownPod] = {}
+        self.ports = PortUse()
+        self.marked = False
+        self.nominated_until: int | None = None
+        self.version = 0
+        self.changed()
+
+    def changed(self) -> None:
+        """Node or claim are others now."""
+        node, claim = self.node, self.claim
+        own = node.metadata.labels if node is not None else _NONE
+        self.is_registered = claim is None or own.get(REGISTERED) == TRUE
+        self.is_initialized = claim is None or own.get(INITIALIZED) == TRUE
+        self.name, self.labels, self.annotations = "", _NONE, _NONE
+        self.taints: tuple[Taint, ...] = ()
+        if node is not None and self.is_registered:
+            self.name, self.labels, self.annotations = node.metadata.name, own, node.metadata.annotations
+            self.taints = node.spec.taints
+        elif claim is not None:
+            self.name, self.labels, self.annotations = claim.name, claim.labels, claim.annotations
+            self.taints = claim.taints
+        if claim is not None and not self.is_initialized:
+            startup = claim.startup_taints
+            self.taints = tuple(
+                t for t in self.taints if not is_ephemeral(t) and not any(same_taint(t, s) for s in startup)
+            )
+        self.host: str = self.labels.get(HOSTNAME) or self.name
+        self.pool: str | None = self.labels.get(NODE_POOL)
+        self._capacity: dict[str, int] | None = None
+        self._labels: Requirements | None = None
+        self._full_labels: Requirements | None = None
+        self._pods_changed()
+
+    def _pods_changed(self) -> None:
+        self.version += 1
+        self._available: dict[str, int] | None = None
+        self._daemons: dict[str, int] | None = None
+
+    # ---- amounts ---------------------------------------------------------------------------------------------------
+
+    def capacity(self) -> Mapping[str, int]:
+        """What the node has, in nano units, one of "nodes"; a claim fills in what the node does not report yet."""
+        if self._capacity is None:
+            own = nano_amounts(self.node.status.capacity) if self.node is not None else {}
+            if self.claim is not None and not self.is_initialized:
+                own = _filled(own, self.claim.capacity)
+            own[NODES] = NANOS
+            self._capacity = own
+        return self._capacity
+
+    def allocatable(self) -> dict[str, int]:
+        """What pods can have of it, in nano units."""
+        own = nano_amounts(self.node.status.allocatable) if self.node is not None else {}
+        return _filled(own, self.claim.allocatable) if self.claim is not None and not self.is_initialized else own
+
+    def available(self) -> Mapping[str, int]:
+        """What its pods leave of that, in nano units."""
+        if self._available is None:
+            used: dict[str, int] = {}
+            for known in self.bound.values():
+                add(used, known.shape.requests)
+            self._available = subtracted(self.allocatable(), used)
+        return self._available
+
+    def daemon_requests(self) -> Mapping[str, int]:
+        """What the pods of daemon sets take, in nano units."""
+        if self._daemons is None:
+            self._daemons = {}
+            for known in self.bound.values():
+                if known.is_daemon:
+                    add(self._daemons, known.shape.requests)
+        return self._daemons
+
+    # ---- labels ----------------------------------------------------------------------------------------------------
+
+    def label_requirements(self, algebra: Algebra) -> Requirements:
+        """The labels as requirements, but for the host name."""
+        if self._labels is None:
+            self._labels = algebra.shared(Requirements.of_labels(self.labels).without((HOSTNAME,)))
+        return self._labels
+
+    def node_requirements(self) -> Requirements:
+        """The labels of the Node itself as requirements, host name and all."""
+        if self._full_labels is None:
+            labels = self.node.metadata.labels if self.node is not None else _NONE
+            self._full_labels = Requirements.of_labels(labels)
+        return self._full_labels
+
+    # ---- pods ------------------------------------------------------------------------------------------------------
+
+    def bind(self, known: KnownPod) -> None:
+        """A pod is on the node, or has changed."""
+        self.bound[known.key] = known
+        self.ports.add(known.key, known.shape.ports)
+        self._pods_changed()
+
+    def unbind(self, key: str) -> None:
+        """A pod is gone or done."""
+        known = self.bound.pop(key, None)
+        if known is not None and known.shape.ports:
+            self.ports = PortUse((other.key, host_ports(other.pod.spec)) for other in self.bound.values())
+        self._pods_changed()
+
+    # ---- on its way out --------------------------------------------------------------------------------------------
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether the node is on its way out, or a disruption command has chosen it."""
+        if self.marked:
+            return True
+        if self.claim is not None:
+            return self.claim.deleting or self.claim.terminating
+        return self.node is not None and self.node.metadata.deletion_timestamp is not None
+
+    def is_nominated(self, now: int) -> bool:
+        """Whether a pending pod is expected on the node."""
+        return self.nominated_until is not None and self.nominated_until > now
+
+
+def _filled(own: dict[str, int], claimed: Mapping[str, int]) -> dict[str, int]:
+    for name, nanos in claimed.items():
+        if not own.get(name):
+            own[name] = nanos
+    return own

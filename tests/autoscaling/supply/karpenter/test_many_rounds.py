@@ -1,0 +1,152 @@
+"""What is kept between rounds changes no decision: an engine that has seen much decides as a new one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.supply.karpenter import Budget, Disruption, one_of
+from stowplan_autoscaling.supply.karpenter.disruption import (
+    DisruptionController,
+    DisruptionQueue,
+    Start,
+    Wait,
+    simulation,
+)
+from stowplan_autoscaling.supply.karpenter.disruption.bounds import is_hopeless
+from stowplan_autoscaling.supply.karpenter.labels import ZONE
+from stowplan_autoscaling.supply.karpenter.node_pools import BALANCED, NodePool
+from support.builders import PodBuilder, selector
+
+from .worlds import NOW, A, B, World, claims_of, moves_of, pool
+
+TYPES = ("c-2x-amd64-linux", "s-4x-amd64-linux", "m-8x-amd64-linux")
+CPU = ("100m", "400m", "900m", "1500m", "3")
+
+Step = Callable[[World], None]
+
+
+def pools(policy: str) -> list[NodePool]:
+    rules = Disruption(policy=policy, budgets=(Budget(nodes="100%"),))
+    return [pool("default", one_of(ZONE, A, B), cpu_below=9, disruption=rules)]
+
+
+def pod(drawn: np.random.Generator, name: str) -> PodBuilder:
+    """A pod of one of some workloads, with or without rules about its like."""
+    app = f"app{drawn.integers(3)}"
+    builder = PodBuilder(name).labels(app=app).req(cpu=str(drawn.choice(CPU)), memory="300Mi").owner("ReplicaSet", app)
+    like = selector(app=app)
+    kind = drawn.integers(7)
+    if kind == 0:
+        return builder.spread("zone", like)
+    if kind == 1:
+        return builder.spread("hostname", like, max_skew=2, soft=bool(drawn.integers(2)))
+    if kind == 2:
+        return builder.anti_affinity("hostname", like)
+    return builder.affinity("zone", like, weight=5) if kind == 3 else builder
+
+
+def steps(drawn: np.random.Generator, count: int) -> list[Step]:
+    """Nodes and pods that come and go."""
+    made: list[Step] = []
+    nodes: list[str] = []
+    pods: list[str] = []
+    for number in range(count):
+        kind = drawn.integers(10)
+        if kind < 2 or not nodes:
+            name, type_, zone = f"n{number}", str(drawn.choice(TYPES)), str(drawn.choice([A, B]))
+            known: dict[str, Any] = {"initialized": bool(drawn.integers(5))}
+            made.append(lambda w, n=name, t=type_, z=zone, k=known: w.node(n, t, zone=z, **k))  # type: ignore[misc]
+            nodes.append(name)
+        elif kind < 5:
+            builder, node = pod(drawn, f"p{number}"), str(drawn.choice(nodes))
+            made.append(lambda w, b=builder, n=node: w.state.update_pod(b.on(n).build(), NOW))  # type: ignore[misc]
+            pods.append(f"default/p{number}")
+        elif kind < 7:
+            builder = pod(drawn, f"q{number}")
+            made.append(lambda w, b=builder: w.pending(b))  # type: ignore[misc]
+            pods.append(f"default/q{number}")
+        elif kind < 9 and pods:
+            gone = pods.pop(int(drawn.integers(len(pods))))
+            made.append(lambda w, g=gone: w.state.delete_pod(g, NOW))  # type: ignore[misc]
+        else:
+            gone = str(drawn.choice(nodes))
+            made.append(lambda w, g=gone: w.state.mark_for_deletion([f"id-{g}"], NOW))  # type: ignore[misc]
+    return made
+
+
+def command(world: World) -> tuple[str, list[str], list[str]] | None:
+    """What a disruption loop that begins now would do."""
+    controller = DisruptionController(DisruptionQueue(world.state))
+    outcome = controller.advance(world.scene, NOW)
+    while isinstance(outcome, Wait):
+        outcome = controller.advance(world.scene, outcome.until)
+    if not isinstance(outcome, Start):
+        return None
+    nodes = sorted(candidate.name for candidate in outcome.command.candidates)
+    return outcome.command.reason, nodes, [claim.types[0].name for claim in outcome.command.replacements]
+
+
+def consolidations(world: World) -> list[tuple[list[str], list[str]] | None]:
+    """What multi-node and single-node consolidation would do, empty nodes aside."""
+    found: list[tuple[list[str], list[str]] | None] = []
+    for method in DisruptionController(DisruptionQueue(world.state)).methods[2:]:
+        candidates, totals = method.candidates(world.scene, NOW)
+        made = method.propose(world.scene, candidates, totals, {"default": 100}, NOW)
+        nodes = [] if made is None else sorted(candidate.name for candidate in made.candidates)
+        found.append(None if made is None else (nodes, [claim.types[0].name for claim in made.replacements]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_engine_that_has_seen_much_decides_as_a_new_one_does(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    made = steps(drawn, 60)
+    old = World(*pools("WhenEmptyOrUnderutilized"))
+    decisions = 0
+    for number, step in enumerate(made):
+        step(old)
+        if number % 4:
+            continue
+        new = World(*pools("WhenEmptyOrUnderutilized"))
+        for earlier in made[: number + 1]:
+            earlier(new)
+        ours, theirs = old.round(), new.round()
+        assert claims_of(ours) == claims_of(theirs)
+        assert moves_of(ours) == moves_of(theirs)
+        assert ours.errors == theirs.errors
+        assert command(old) == command(new)
+        decisions += bool(ours.claims or ours.existing)
+    assert decisions > 3
+
+
+@pytest.mark.parametrize("policy", ["WhenEmptyOrUnderutilized", BALANCED])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_called_hopeless_would_not_have_worked(seed: int, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.default_rng(100 + seed)
+    world = World(*pools(policy))
+    for step in steps(drawn, 50):
+        step(world)
+    calls: list[bool] = []
+
+    def counted(*arguments: Any) -> bool:
+        calls.append(is_hopeless(*arguments))
+        return calls[-1]
+
+    monkeypatch.setattr(simulation, "is_hopeless", counted)
+    quick = consolidations(world)
+    assert calls or policy == BALANCED  # Balanced may rule out every candidate before that
+    monkeypatch.setattr(simulation, "is_hopeless", lambda *_: False)
+    assert consolidations(world) == quick
+
+
+def test_a_round_sees_pods_that_came_after_the_last_one() -> None:
+    world = World(*pools("WhenEmpty"))
+    world.pending(PodBuilder("p").req(cpu="1"))
+    assert [pods for _, pods, _ in claims_of(world.round())] == [["p"]]
+    world.pending(PodBuilder("q").req(cpu="1"))
+    assert [pods for _, pods, _ in claims_of(world.round(NOW + SECOND))] == [["p", "q"]]
