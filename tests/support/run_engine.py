@@ -14,13 +14,16 @@ from stowplan_autoscaling.results import (
     AutoscalerSample,
     ClusterSample,
     EventRecord,
+    NodeRecord,
     NodeSample,
     PodRecord,
+    PoolSample,
     Recorder,
     ResultSink,
     RunHeader,
     RunReport,
     ServiceSample,
+    SupplyRecord,
     UnfinishedError,
     Waiting,
     WorkloadSample,
@@ -60,6 +63,26 @@ def run(
 def _sample(recorder: Recorder, seconds: float, number: int, used: float) -> None:
     pod, ready = f"shop/web-{number}", number - 1
     recorder.event(EventRecord(seconds, "default-scheduler", "Normal", "Scheduled", f"Pod {pod}", "Assigned: ✓"))
+    recorder.row(SupplyRecord(seconds, "ScaleUp", "plain", 1, 1, "NoRoom", False, ""))
+    recorder.row(PoolSample(seconds, "plain", 1, 0, 0, 0.5, number, used, 1.0, 4.0, 0.0, 0, 0, 0, 0))
+    recorder.row(
+        NodeRecord(
+            f"plain-{number}",
+            "plain",
+            "m4",
+            "",
+            "spot",
+            0.5,
+            seconds,
+            None,
+            None,
+            None,
+            None,
+            seconds,
+            "ScaleUp",
+            "Failed",
+        )
+    )
     recorder.row(AttemptRecord(seconds, pod, "default-scheduler", "Scheduled", "plain-1", 2, 1, "", ""))
     waiting = Waiting(metric=15, queue=0.5, image=4, readiness=5.5)
     recorder.row(

@@ -1,12 +1,13 @@
-"""Prints the schema or the reference of the kind: `python -m stowplan_autoscaling.resources schema|reference`."""
+"""Prints the schema, the reference or the metrics of the kind: `python -m stowplan_autoscaling.resources WHAT`."""
 
 from __future__ import annotations
 
 import sys
 
+from .measures import measures_text
 from .schema import reference_text, schema_text
 
-_TEXTS = {"schema": schema_text, "reference": reference_text}
+_TEXTS = {"schema": schema_text, "reference": reference_text, "metrics": measures_text}
 
 if __name__ == "__main__":
     wanted = sys.argv[1:]

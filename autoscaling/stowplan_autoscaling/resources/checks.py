@@ -39,10 +39,11 @@ RESOURCES: Final = ("cpu", "memory")
 class Known:
     """The objects of a simulation by what refers to them."""
 
-    def __init__(self, objects: Sequence[Manifest]) -> None:
+    def __init__(self, spec: SimulationSpec, objects: Sequence[Manifest]) -> None:
         self._keys = {(manifest.kind, manifest.key) for manifest in objects}
         self.nodes = [manifest.name for manifest in objects if manifest.kind == "Node"]
-        self.zones = sorted({labels[ZONE_LABEL] for labels in map(_labels, objects) if ZONE_LABEL in labels})
+        zones = {labels[ZONE_LABEL] for labels in map(_labels, objects) if ZONE_LABEL in labels}
+        self.zones = sorted(zones | {zone for pool in spec.node_pools for zone in pool.zones})
         self.scaled_objects = [manifest for manifest in objects if manifest.kind == "ScaledObject"]
         self.autoscalers = [manifest for manifest in objects if manifest.kind == "HorizontalPodAutoscaler"]
 
@@ -69,9 +70,10 @@ def _labels(manifest: Manifest) -> Mapping[str, str]:
 
 def check(spec: SimulationSpec, objects: Sequence[Manifest]) -> Iterator[str]:
     """Yields warnings. Raises FieldError or InputError."""
-    known = Known(objects)
-    if not known.nodes:
-        raise FieldError("spec.cluster", "has no nodes: give nodeGroups, or Nodes as objects, files or snapshot")
+    known = Known(spec, objects)
+    if not known.nodes and not spec.node_pools:
+        message = "has no nodes: give nodeGroups, or Nodes as objects, files or snapshot; or spec.nodePools"
+        raise FieldError("spec.cluster", message)
     _check_clock(spec)
     _check_demand(spec, known)
     _check_metrics(spec, known)
@@ -350,6 +352,9 @@ def _check_faults(spec: SimulationSpec, known: Known) -> None:
 def _check_nodes(nodes: Nodes, spec: SimulationSpec, known: Known, field: str) -> None:
     for number, name in enumerate(nodes.names):
         _need_node(name, known, f"{field}.names[{number}]")
+    pools = [pool.name for pool in spec.node_pools]
+    if nodes.node_pool and nodes.node_pool not in pools:
+        raise FieldError(f"{field}.nodePool", f"no pool {shown(nodes.node_pool)}{near(nodes.node_pool, pools)}")
     if not nodes.node_group:
         return
     groups = {group.name: group for group in spec.cluster.node_groups}

@@ -71,6 +71,9 @@ class NodeGroup(Part):
         max_length=16,
     )
     instance_type: str = option("", "Label node.kubernetes.io/instance-type; empty: no such label.", max_length=63)
+    price: Number | None = option(
+        None, "Price of each node per hour. Absent: that of its instance type, if there is one; else it costs nothing."
+    )
 
 
 class ClusterSpec(Part):

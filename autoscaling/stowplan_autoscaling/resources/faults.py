@@ -11,16 +11,17 @@ from .values import Duration, PositiveDuration, Share, problem
 
 
 class Nodes(Part):
-    """Which nodes: by name, or a number of them from a group."""
+    """Which nodes: by name, or a number of them from a group or pool."""
 
     names: Names = parts("Names of nodes.", max_length=1000)
     node_group: str = option("", "A node group.", max_length=50)
-    count: int = option(1, "How many of the group, the first by number.", ge=1)
+    node_pool: str = option("", "A node pool: those of its nodes that are there at that moment.", max_length=50)
+    count: int = option(1, "How many of the group or pool, the first by number.", ge=1)
 
     @model_validator(mode="after")
     def _check(self) -> Nodes:
-        if bool(self.names) == bool(self.node_group):
-            raise problem("exactly one of names, nodeGroup must be set")
+        if bool(self.names) + bool(self.node_group) + bool(self.node_pool) != 1:
+            raise problem("exactly one of names, nodeGroup, nodePool must be set")
         return self
 
 

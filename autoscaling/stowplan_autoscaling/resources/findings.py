@@ -97,12 +97,17 @@ def _fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
     """The names in YAML that the mapping at a path can have."""
     for step in path:
         if isinstance(step, str):
-            found = {field.alias or name: field for name, field in model.model_fields.items()}.get(step)
-            inner = _model_in(found.annotation) if found is not None else None
+            inner = model_of_field(model, step)
             if inner is None:
                 return []
             model = inner
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def model_of_field(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The model of a field by its name in YAML, or of the entries of its list; None if it has none."""
+    found = {field.alias or own: field for own, field in model.model_fields.items()}.get(name)
+    return None if found is None else _model_in(found.annotation)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

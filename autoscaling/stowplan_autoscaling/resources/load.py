@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -14,7 +15,10 @@ from stowplan_autoscaling.inputs.decode import without_nulls
 from stowplan_autoscaling.inputs.errors import FieldError, InputError, shown
 from stowplan_autoscaling.inputs.sources import Format
 from stowplan_autoscaling.inputs.yaml_reader import read_yaml
+from stowplan_autoscaling.prices import NO_PRICES, PriceBook, read_catalog, read_price_book
+from stowplan_autoscaling.prices.book import DEFAULT_CURRENCY
 from stowplan_autoscaling.streams import Streams
+from stowplan_autoscaling.supply.pools import MachineType, Pool
 from stowplan_scheduler.config import (
     ConfigurationError,
     KubeSchedulerConfiguration,
@@ -23,11 +27,17 @@ from stowplan_scheduler.config import (
 )
 
 from . import checks
+from .base import duplicate
+from .candidates import BY_CANDIDATES, Candidate, own_changes, with_candidates_as_given
 from .findings import field_error, near
 from .loads import Clock, Load, job_of, load_of
 from .manifests import Files, Manifest, Manifests
+from .merging import merged
 from .node_groups import nodes_of
 from .object_checks import check_fields
+from .patching import patched
+from .pool_loading import catalog_types, group_prices, pools_of
+from .pool_use import unusable_pools
 from .simulation import API_VERSION, KIND, Simulation, SimulationSpec
 from .typed import OWN_READERS, typed_object
 from .values import format_duration
@@ -41,7 +51,11 @@ class LoadedSimulation:
     """A simulation that can be run: the kind, the objects it begins with, and what is asked of them.
 
     `objects`: those of spec.cluster first (inline, files, snapshot, node groups), then those of spec.workloads; the
-    names are unique per kind. `loads`: by the name of the entry in spec.demand. `digest`: of everything that was read.
+    names are unique per kind. `pools`: those of spec.nodePools, with their machines. `group_prices`: per hour and
+    node, by name of the node group, where one has a price. `loads`: by the name of the entry in spec.demand.
+    `digest`: of everything that was read, but for what only says how candidates are compared. `files`: of the
+    contents of all files, the simulation's own among them. `candidate`: of spec.candidates, "" for none. `prices`: the
+    price book of spec.prices.
     """
 
     source: str
@@ -51,6 +65,11 @@ class LoadedSimulation:
     loads: Mapping[str, Load]
     warnings: tuple[str, ...] = ()
     digest: str = ""
+    files: str = ""
+    pools: tuple[Pool, ...] = ()
+    group_prices: Mapping[str, float] = field(default_factory=dict)
+    prices: PriceBook = NO_PRICES
+    candidate: str = ""
     third_party: Mapping[str, PluginFactory] = field(default_factory=dict)
 
     @property
@@ -73,22 +92,53 @@ def load_simulation(
     *,
     seed: int | None = None,
     duration: int | None = None,
+    candidate: str = "",
     third_party: Mapping[str, PluginFactory] | None = None,
 ) -> LoadedSimulation:
     """Reads a file with one Simulation. `seed` and `duration` (nanoseconds) replace those of the file.
 
-    Raises InputError.
+    `candidate`: the one of spec.candidates that is to be run; "" is the simulation without any. Raises InputError.
     """
     files = Files(source)
     value = _document(source, files)
     try:
         simulation = parse_simulation(_overridden(value, seed, duration))
+        chosen = _candidate(simulation.spec, candidate)
+    except FieldError as error:
+        raise InputError.of(source, "", error) from None
+    about = f"candidate {candidate}" if candidate else ""
+    try:
+        if chosen is not None:
+            value = _changed(value, chosen)
+            simulation = parse_simulation(_overridden(value, seed, duration))
         # A run that is cut short on the command line may leave out what the file plans for later.
         planned = simulation if duration is None else parse_simulation(value)
         length = max(simulation.spec.duration, planned.spec.duration)
-        return _loaded(source, simulation, length, files, third_party or {})
+        return _loaded(source, simulation, length, files, third_party or {}, chosen)
     except FieldError as error:
-        raise InputError.of(source, "", error) from None
+        raise InputError.of(source, about, error) from None
+    except InputError as error:
+        objects = ", ".join(text for text in (about, error.object) if text)
+        raise InputError(error.source, objects, error.field, error.message) from None
+
+
+def _candidate(spec: SimulationSpec, name: str) -> Candidate | None:
+    names = [candidate.name for candidate in spec.candidates]
+    twice = duplicate(names)
+    if twice is not None:
+        raise FieldError(f"spec.candidates[{twice}].name", f"{shown(names[twice])}: occurs twice")
+    if spec.baseline and spec.baseline not in names:
+        raise FieldError("spec.baseline", f"no candidate {shown(spec.baseline)}{near(spec.baseline, names)}")
+    if not name:
+        return None
+    if name not in names:
+        raise FieldError("spec.candidates", f"no candidate {shown(name)}{near(name, names)}")
+    return spec.candidates[names.index(name)]
+
+
+def _changed(value: Any, candidate: Candidate) -> Any:
+    """The document with what is different in spec."""
+    return {**value, "spec": merged(value["spec"], candidate.spec, SimulationSpec)}
 
 
 def parse_simulation(value: Any) -> Simulation:
@@ -104,7 +154,7 @@ def parse_simulation(value: Any) -> Simulation:
     if version != API_VERSION:
         raise FieldError("apiVersion", f"{shown(version)}: must be {API_VERSION}" if version else "must be set")
     try:
-        return Simulation.model_validate(without_nulls(value))
+        return Simulation.model_validate(with_candidates_as_given(without_nulls(value), value))
     except ValidationError as error:
         raise field_error(error, Simulation) from None
 
@@ -134,12 +184,20 @@ def _overridden(value: Any, seed: int | None, duration: int | None) -> Any:
 
 
 def _loaded(
-    source: str, simulation: Simulation, length: int, files: Files, third_party: Mapping[str, PluginFactory]
+    source: str,
+    simulation: Simulation,
+    length: int,
+    files: Files,
+    third_party: Mapping[str, PluginFactory],
+    candidate: Candidate | None,
 ) -> LoadedSimulation:
     """`length`: before when everything must happen that is planned."""
     spec = simulation.spec
     manifests = Manifests(files, source)
     _add_objects(manifests, spec)
+    if candidate is not None:
+        index = spec.candidates.index(candidate)
+        manifests.objects = patched(manifests.objects, candidate, f"spec.candidates[{index}]")
     for manifest in manifests.objects:
         _check_fields(manifest)
         if manifest.kind not in OWN_READERS:
@@ -150,6 +208,9 @@ def _loaded(
     for index, entry in enumerate(spec.demand):
         if entry.jobs is not None:
             typed_object(manifests.check(job_of(entry), f"spec.demand[{index}].jobs.template"))
+    catalog, prices = _catalog(spec, files), _prices(spec, files)
+    pools = pools_of(spec, catalog, prices.price)
+    warnings.extend(unusable_pools(pools, manifests.objects, spec.demand))
     loads = {entry.name: load_of(entry, clock, f"spec.demand[{index}]") for index, entry in enumerate(spec.demand)}
     warnings.extend(note for load in loads.values() for note in load.notes)
     warnings.extend(_other_schedulers(manifests.objects, scheduler))
@@ -159,8 +220,13 @@ def _loaded(
         objects=tuple(manifests.objects),
         scheduler=scheduler,
         loads=loads,
+        pools=pools,
+        group_prices=group_prices(spec, catalog, prices.price),
         warnings=tuple(warnings),
-        digest=_digest(simulation, files),
+        digest=_digest(simulation, files, candidate),
+        files=sha256("\n".join(files.digests).encode()).hexdigest(),
+        candidate="" if candidate is None else candidate.name,
+        prices=prices,
         third_party=third_party,
     )
 
@@ -187,6 +253,28 @@ def _add_objects(manifests: Manifests, spec: SimulationSpec) -> None:
         manifests.add_group(nodes_of(group, path), path)
     manifests.add_inline(spec.workloads.objects, "spec.workloads.objects")
     manifests.add_files(spec.workloads.files, "spec.workloads.files")
+
+
+def _catalog(spec: SimulationSpec, files: Files) -> dict[str, MachineType]:
+    """The types of spec.instanceTypesFile by name."""
+    if not spec.instance_types_file:
+        return {}
+    try:
+        path = files.path(spec.instance_types_file)
+        return catalog_types(read_catalog(files.read(path)[0], path))
+    except InputError as error:
+        raise FieldError("spec.instanceTypesFile", str(error)) from None
+
+
+def _prices(spec: SimulationSpec, files: Files) -> PriceBook:
+    """The price book of spec.prices; an empty one where there is none."""
+    if not spec.prices.file:
+        return PriceBook(currency=spec.prices.currency or DEFAULT_CURRENCY, rows={})
+    try:
+        path = files.path(spec.prices.file)
+        return read_price_book(BytesIO(files.read(path)[0]), path, spec.prices.currency)
+    except InputError as error:
+        raise FieldError("spec.prices.file", str(error)) from None
 
 
 def _scheduler(
@@ -240,8 +328,13 @@ def _scheduler_name(value: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _digest(simulation: Simulation, files: Files) -> str:
+def _digest(simulation: Simulation, files: Files, candidate: Candidate | None) -> str:
     """SHA-256 of the specification as it counts, and of the contents of all files, wherever they are."""
-    text = json.dumps(simulation.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+    value = simulation.model_dump(mode="json", by_alias=True)
+    spec = {name: entry for name, entry in value["spec"].items() if name not in BY_CANDIDATES}
+    changes = {} if candidate is None else own_changes(candidate)
+    # Objects are patched after they were read: the patches count beside the specification.
+    whole = {**value, "spec": spec, **({"changes": changes} if changes else {})}
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
     # The first file is the simulation itself, which `text` holds with what the command line replaced.
     return sha256("\n".join([text, *files.digests[1:]]).encode()).hexdigest()

@@ -27,7 +27,7 @@ def node_names(group: NodeGroup) -> list[str]:
 def nodes_of(group: NodeGroup, field: str) -> Iterator[dict[str, Any]]:
     """The nodes as objects of the API. `field` is the path of the group. Raises FieldError."""
     capacity = {"pods": MAX_PODS, **group.capacity}
-    allocatable = _allocatable(capacity, group.reserved, field)
+    allocatable = allocatable_of(capacity, group.reserved, field)
     taints = [taint.model_dump(exclude_defaults=True) for taint in group.taints]
     for index, name in enumerate(node_names(group)):
         yield {
@@ -57,7 +57,8 @@ def _labels(group: NodeGroup, name: str, index: int) -> dict[str, str]:
     return {**labels, **group.labels}
 
 
-def _allocatable(capacity: dict[str, str], reserved: Reservations, field: str) -> dict[str, str]:
+def allocatable_of(capacity: dict[str, str], reserved: Reservations, field: str) -> dict[str, str]:
+    """What pods can have of a capacity. `field` is the path of what has both. Raises FieldError."""
     try:
         left = allocatable(
             capacity,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from .base import NAME_PATTERN, FromList, Labels, Part, needed, option, parts
+from .candidates import Candidates, Goals, PricesSpec
 from .cluster import ClusterSpec, SchedulerSpec, WorkloadsSpec
 from .demand import Demand, Downstream
 from .faults import Faults, Objectives
 from .metrics import MetricsSpec
+from .node_pools import InstanceType, NodePool, ProviderSpec
 from .settings import ControllersSpec, KubeletSpec
+from .supply import SupplySpec
 from .values import Duration, PositiveDuration, Time
 
 API_VERSION = "stowplan.io/v1alpha1"
@@ -60,6 +63,19 @@ class SimulationSpec(Part):
         "recorded. 0s: the run begins with their creation.",
     )
     cluster: ClusterSpec = needed("Nodes, and objects that are there.")
+    instance_types: Annotated[tuple[InstanceType, ...], FromList] = parts(
+        "Kinds of machines that node pools are made of.", max_length=2000
+    )
+    instance_types_file: str = option(
+        "",
+        "A file with more of them, relative to this file: JSON as Karpenter's kwok provider has it, with prices.",
+        max_length=4096,
+    )
+    node_pools: Annotated[tuple[NodePool, ...], FromList] = parts(
+        "Nodes that come and go, as spec.supply decides.", max_length=256
+    )
+    supply: SupplySpec = option({"none": {}}, "Who decides about the nodes of the pools.")
+    provider: ProviderSpec = option({}, "Whoever rents out the machines of the pools.")
     scheduler_profiles: SchedulerSpec = option({}, "Scheduler profiles. Without any: kube-scheduler's default profile.")
     workloads: WorkloadsSpec = option({}, "What runs, autoscalers included.")
     demand: Annotated[tuple[Demand, ...], FromList] = parts("What is asked of the workloads.", max_length=1000)
@@ -71,6 +87,13 @@ class SimulationSpec(Part):
     controllers: ControllersSpec = option({}, "Settings of the controllers.")
     faults: Faults = parts("What goes wrong.", max_length=1000)
     slo: Objectives = parts("What must hold.", max_length=256)
+    prices: PricesSpec = option({}, "Prices of nodes.")
+    candidates: Candidates = parts("What `stowplan compare` compares; nothing else looks at them.", max_length=100)
+    baseline: str = option("", "Candidate that the others are compared with. Empty: the first one.", max_length=63)
+    seeds: int = option(5, "Runs of each candidate, with spec.seed, spec.seed + 1 and so on.", ge=1, le=1000)
+    goals: Goals = parts(
+        "What candidates are judged by, the most important first. None: cost, waiting.p95, sloMisses.", max_length=50
+    )
     sampling: Sampling = option({}, "Rows of the results.")
     bounds: Bounds = option({}, "Where a run that never settles is stopped.")
 

@@ -16,6 +16,9 @@ from .application import Application, CommandSource
 
 COMMANDS = (
     CommandSource("simulate", "stowplan_operator.cli.simulate", "what scheduler configurations would do to a cluster"),
+    CommandSource(
+        "compare", "stowplan_operator.cli.compare", "which of several settings is better: cost, waiting, risk"
+    ),
     CommandSource("bench", "stowplan_operator.cli.bench", "how fast the scheduler is"),
 )
 """A command whose module is not there is not offered."""

@@ -25,8 +25,9 @@ MOST_ROWS: Final = 20
 MOST_EVENTS: Final = 8
 MOST_SCALED: Final = 3
 
-_SPARKS: Final = " ▁▂▃▄▅▆▇█"
-_PLAIN_SPARKS: Final = " .:-=+*#@"
+SPARKS: Final = " ▁▂▃▄▅▆▇█"
+PLAIN_SPARKS: Final = " .:-=+*#@"
+"""For terminals that cannot print those."""
 
 
 class _Room(NamedTuple):
@@ -46,7 +47,7 @@ def print_run(report: RunReport, file: IO[str]) -> None:
     """What happened, workload by workload, and what it cost. NO_COLOR and TERM=dumb are honoured."""
     console = console_of(file)
     console.print(Text(_title(report), style="bold"))
-    sparks = _SPARKS if _can_print(file, _SPARKS) else _PLAIN_SPARKS
+    sparks = SPARKS if can_print(file, SPARKS) else PLAIN_SPARKS
     for make in (_workloads, _services, _objectives):
         table = make(report, _Room(sparks, is_narrow=False))
         if table is not None and table.__rich_measure__(console, console.options).maximum > console.width:
@@ -62,7 +63,8 @@ def _title(report: RunReport) -> str:
     return title if report.complete else f"{title}, not complete ({report.stopped}): of {clock(report.duration)}"
 
 
-def _can_print(file: IO[str], text: str) -> bool:
+def can_print(file: IO[str], text: str) -> bool:
+    """Whether the encoding of a file has these characters."""
     try:
         text.encode(getattr(file, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -70,7 +72,7 @@ def _can_print(file: IO[str], text: str) -> bool:
     return True
 
 
-def sparkline(curve: Sequence[float], sparks: str = _SPARKS, columns: int = SPARK_COLUMNS) -> str:
+def sparkline(curve: Sequence[float], sparks: str = SPARKS, columns: int = SPARK_COLUMNS) -> str:
     """A curve in one line, each column the largest value of its part; from 0 to the curve's maximum."""
     if not curve:
         return ""

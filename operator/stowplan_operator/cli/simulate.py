@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "--duration", callback=duration_option, metavar="TIME",
     help="With -f: how much virtual time passes, as in 90m or 24h, instead of spec.duration.",
 )  # fmt: skip
+@click.option("--candidate", metavar="NAME", help="With -f: run this one of spec.candidates.")
 @click.option(
     "-c", "--config", "configs", multiple=True, metavar="FILE",
     help="A KubeSchedulerConfiguration (v1), YAML or JSON; give several to compare them. "
@@ -88,6 +89,7 @@ def simulate(
     results: str | None,
     parquet: bool,
     duration: int | None,
+    candidate: str | None,
     configs: tuple[str, ...],
     reschedule_all: bool,
     explain: str | None,
@@ -138,6 +140,7 @@ def simulate(
                     parquet=parquet,
                     seed=seed if given else None,
                     duration=duration,
+                    candidate=candidate or "",
                     quiet=quiet,
                 )
             )
@@ -169,7 +172,7 @@ def simulate(
     _show(result, output, timing=timing)
 
 
-_OF_RUN = ("results", "parquet", "duration")
+_OF_RUN = ("results", "parquet", "duration", "candidate")
 _OF_BOTH = ("cluster", "file", "output", "seed", "quiet", *_OF_RUN)
 
 

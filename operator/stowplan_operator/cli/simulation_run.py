@@ -38,7 +38,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunArguments:
-    """What the command line says about a run; None leaves it to the file. `duration` in nanoseconds."""
+    """What the command line says about a run; None leaves it to the file. `duration` in nanoseconds.
+
+    `candidate`: one of spec.candidates, "" for none.
+    """
 
     file: str
     output: str
@@ -46,6 +49,7 @@ class RunArguments:
     parquet: bool
     seed: int | None
     duration: int | None
+    candidate: str
     quiet: bool
 
 
@@ -111,6 +115,7 @@ def _load(arguments: RunArguments) -> LoadedSimulation:
             arguments.file,
             seed=arguments.seed,
             duration=arguments.duration,
+            candidate=arguments.candidate,
             third_party=third_party_plugins(),
         )
     except InputError as error:

@@ -169,7 +169,7 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "no nodes": (
         at("spec.cluster", {}),
-        "spec.cluster: has no nodes: give nodeGroups, or Nodes as objects, files or snapshot",
+        "spec.cluster: has no nodes: give nodeGroups, or Nodes as objects, files or snapshot; or spec.nodePools",
     ),
     "more reserved than there is": (
         at("spec.cluster.nodeGroups.0.reserved", {"kube": {"cpu": 3}, "system": {"cpu": 2}}),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stowplan_autoscaling.resources import reference_text, schema_text, simulation_schema
+from stowplan_autoscaling.resources.measures import measures_text
 
 ROOT = Path(__file__).parents[3]
 
@@ -94,3 +95,9 @@ def test_every_list_of_the_schema_is_bounded() -> None:
 def test_the_schema_is_small_enough_for_kubectl_apply() -> None:
     """Client-side apply keeps a copy in an annotation of at most 262,144 bytes."""
     assert len(json.dumps(simulation_schema(), separators=(",", ":"))) < 200_000
+
+
+def test_the_metrics_in_the_documentation_are_those_there_are() -> None:
+    """Written by `python -m stowplan_autoscaling.resources metrics`, below the mark."""
+    text = (ROOT / "docs" / "compare.md").read_text()
+    assert text.split("<!-- metrics -->\n")[1] == measures_text()

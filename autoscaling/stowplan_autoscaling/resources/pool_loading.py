@@ -1,0 +1,211 @@
+"""From spec.nodePools to pools with their machines and prices, and what can be wrong with them.
+
+A price is that of the price book, else that of the type. Whoever has neither cannot be had; a pool without anything to
+be had is an error, since the run would only show that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from stowplan_autoscaling.cluster.kubelet.allocatable import allocatable
+from stowplan_autoscaling.inputs.errors import FieldError, shown
+from stowplan_autoscaling.prices import CatalogType
+from stowplan_autoscaling.supply.pools import ON_DEMAND, SPOT, MachineType, Offer, Pool
+
+from .findings import near
+from .node_groups import MAX_PODS, allocatable_of
+from .node_pools import NEVER, InstanceType, NodePool
+from .simulation import SimulationSpec
+from .values import parse_duration
+
+PriceOf = Callable[[str, str, str], float | None]
+"""Price per hour of (type, zone, capacity type); None where the book has none."""
+
+_KWOK_RESERVED: Final = {"cpu": "100m", "memory": "10Mi"}
+"""Overhead of every instance type of Karpenter's kwok provider (kwok/cloudprovider/helpers.go)."""
+
+KARPENTER_ZONE: Final = "zone-a"
+"""Of machines of a pool without zones: Karpenter knows no machine without one."""
+
+_DURATIONS: Final = ("consolidate_after", "expire_after")
+
+
+def pools_of(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of: PriceOf) -> tuple[Pool, ...]:
+    """The pools of a simulation. `catalog`: the types of spec.instanceTypesFile. Raises FieldError."""
+    types = _types(spec, catalog)
+    names = [group.name for group in spec.cluster.node_groups]
+    found: list[Pool] = []
+    for index, pool in enumerate(spec.node_pools):
+        field = f"spec.nodePools[{index}]"
+        if pool.name in names:
+            raise FieldError(f"{field}.name", f"{shown(pool.name)}: occurs twice among node groups and pools")
+        names.append(pool.name)
+        _check_engine(pool, spec, field)
+        _check_durations(pool, field)
+        zones = pool.zones or ((KARPENTER_ZONE,) if spec.supply.karpenter is not None else ("",))
+        chosen = _chosen(pool, types, field)
+        machines = tuple(_with_offers(machine, pool, zones, price_of, field) for machine in chosen)
+        if spec.supply.cluster_autoscaler is not None and len(machines) > 1:
+            message = f"{len(machines)} types: nodes of one pool are alike for the Cluster Autoscaler: give it one"
+            raise FieldError(f"{field}.instanceTypes", message)
+        found.append(Pool(spec=pool, types=machines))
+    _check_stock_outs(spec, [pool.name for pool in spec.node_pools], types)
+    return tuple(found)
+
+
+def group_prices(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of: PriceOf) -> dict[str, float]:
+    """Price per hour of a node of each group: its own, or that of its instance type on demand."""
+    types = _types(spec, catalog)
+    found: dict[str, float] = {}
+    for group in spec.cluster.node_groups:
+        price = group.price
+        for zone in group.zones or ("",):
+            if price is None and group.instance_type:
+                price = price_of(group.instance_type, zone, ON_DEMAND)
+        if price is None and group.instance_type in types:
+            price = _list_price(types[group.instance_type], "", ON_DEMAND)
+        if price is not None:
+            found[group.name] = price
+    return found
+
+
+def catalog_types(entries: Iterable[CatalogType]) -> dict[str, MachineType]:
+    """The types of a catalogue by name, with what kwok's provider reserves of each for kubelet."""
+    return {
+        entry.name: MachineType(
+            name=entry.name,
+            capacity=entry.resources,
+            allocatable=allocatable(entry.resources, kube_reserved=_KWOK_RESERVED, eviction_hard={}),
+            architecture=entry.architecture,
+            os=entry.os,
+            offers=tuple(Offer(*offer) for offer in entry.offers),
+        )
+        for entry in entries
+    }
+
+
+def duration_of(text: str) -> int | None:
+    """Nanoseconds of a duration; None for Never."""
+    return None if text == NEVER else parse_duration(text)
+
+
+# ---- types ---------------------------------------------------------------------------------------------------------
+
+
+def _types(spec: SimulationSpec, catalog: Mapping[str, MachineType]) -> dict[str, MachineType]:
+    """All types by name; those of the simulation replace those of the file."""
+    found = dict(catalog)
+    own: set[str] = set()
+    for index, each in enumerate(spec.instance_types):
+        field = f"spec.instanceTypes[{index}]"
+        if each.name in own:
+            raise FieldError(f"{field}.name", f"{shown(each.name)}: occurs twice")
+        own.add(each.name)
+        found[each.name] = _machine(each, field)
+    return found
+
+
+def _machine(type: InstanceType, field: str) -> MachineType:
+    capacity = {"pods": MAX_PODS, **type.capacity}
+    offers = [Offer("", ON_DEMAND, type.price)] if type.price is not None else []
+    offers += [Offer("", SPOT, type.spot_price)] if type.spot_price is not None else []
+    return MachineType(
+        name=type.name,
+        capacity=capacity,
+        allocatable=allocatable_of(capacity, type.reserved, field),
+        architecture=type.architecture,
+        os=type.os,
+        labels=type.labels,
+        offers=tuple(offers),
+    )
+
+
+def _chosen(pool: NodePool, types: Mapping[str, MachineType], field: str) -> Iterator[MachineType]:
+    names: dict[str, None] = {}
+    for index, pattern in enumerate(pool.instance_types):
+        matching = [name for name in types if fnmatchcase(name, pattern)]
+        if not matching:
+            raise FieldError(
+                f"{field}.instanceTypes[{index}]", f"no instance type {shown(pattern)}{near(pattern, sorted(types))}"
+            )
+        names.update(dict.fromkeys(matching))
+    return (types[name] for name in sorted(names))
+
+
+def _with_offers(
+    machine: MachineType, pool: NodePool, zones: Sequence[str], price_of: PriceOf, field: str
+) -> MachineType:
+    """The type with what the pool can have of it."""
+    offers = []
+    for zone in zones:
+        for capacity_type in pool.capacity_types:
+            price = price_of(machine.name, zone, capacity_type)
+            price = _list_price(machine, zone, capacity_type) if price is None else price
+            if price is not None:
+                offers.append(Offer(zone, capacity_type, price))
+    if not offers:
+        terms = " or ".join(pool.capacity_types)
+        message = (
+            f"{machine.name}: has no price {terms}: set price or spotPrice of the instance type, or give it a row in "
+            "spec.prices.file"
+        )
+        raise FieldError(f"{field}.instanceTypes", message)
+    return MachineType(
+        name=machine.name,
+        capacity=machine.capacity,
+        allocatable=machine.allocatable,
+        architecture=machine.architecture,
+        os=machine.os,
+        labels=machine.labels,
+        offers=tuple(offers),
+    )
+
+
+def _list_price(machine: MachineType, zone: str, capacity_type: str) -> float | None:
+    """Of the type itself: in that zone, or in any."""
+    fitting = [offer for offer in machine.offers if offer.capacity_type == capacity_type and offer.zone in {zone, ""}]
+    fitting = fitting or [offer for offer in machine.offers if offer.capacity_type == capacity_type]
+    return min((offer.price for offer in fitting), default=None)
+
+
+# ---- checks --------------------------------------------------------------------------------------------------------
+
+
+def _check_engine(pool: NodePool, spec: SimulationSpec, field: str) -> None:
+    if spec.supply.karpenter is not None and pool.min:
+        raise FieldError(f"{field}.min", f"{pool.min}: Karpenter keeps no minimum: set initial, and a budget")
+    if spec.supply.cluster_autoscaler is None:
+        return
+    if len(pool.capacity_types) > 1:
+        raise FieldError(f"{field}.capacityTypes", "the Cluster Autoscaler takes one per pool")
+    if pool.limits:
+        raise FieldError(f"{field}.limits", "are Karpenter's: give the Cluster Autoscaler a max")
+    if pool.max == 0:
+        raise FieldError(f"{field}.max", "0: the pool can never have a node")
+
+
+def _check_durations(pool: NodePool, field: str) -> None:
+    for name in _DURATIONS:
+        text = getattr(pool.disruption, name)
+        try:
+            duration_of(text)
+        except ValueError:
+            words = name.split("_")
+            camel = words[0] + "".join(word.title() for word in words[1:])
+            message = f"{shown(text)}: must be a duration such as 30s, 10m or 720h, or Never"
+            raise FieldError(f"{field}.disruption.{camel}", message) from None
+
+
+def _check_stock_outs(spec: SimulationSpec, pools: Sequence[str], types: Mapping[str, MachineType]) -> None:
+    for index, each in enumerate(spec.provider.stock_outs):
+        field = f"spec.provider.stockOuts[{index}]"
+        _need(each.pool, pools, f"{field}.pool", "pool")
+        _need(each.instance_type, sorted(types), f"{field}.instanceType", "instance type")
+
+
+def _need(name: str, known: Sequence[str], field: str, what: str) -> None:
+    if name and name not in known:
+        raise FieldError(field, f"no {what} {shown(name)}{near(name, known)}")

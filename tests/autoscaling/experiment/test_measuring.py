@@ -1,0 +1,220 @@
+"""What runs are measured by: waiting, elasticity, flapping, curves; by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stowplan_autoscaling.experiment.cell import COMPLETE, finished, run_cell
+from stowplan_autoscaling.experiment.elasticity import NodeLife, elasticity, node_flapping, turns
+from stowplan_autoscaling.experiment.measuring import MEASURES_FILE, read_measures, scaled_by
+from stowplan_autoscaling.experiment.pending import Step, Wait, pending_quantile, survival
+from stowplan_autoscaling.experiment.run_tables import Held, read_rows
+from stowplan_autoscaling.resources import load_simulation
+from stowplan_autoscaling.resources.measures import measure_of
+from stowplan_autoscaling.results import read_summary
+from support.optional import some
+from support.simulations import small, write
+
+
+def over(*seconds: float) -> list[Wait]:
+    return [Wait(each, is_over=True) for each in seconds]
+
+
+def still(*seconds: float) -> list[Wait]:
+    return [Wait(each, is_over=False) for each in seconds]
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_pods_that_wait_on_the_curve_is_the_share_that_waits() -> None:
+    """Four pods: after 1 s three quarters wait, after 2 s (two pods) a quarter, after 8 s none."""
+    assert survival(over(1, 2, 2, 8)) == [Step(1, 0.75), Step(2, 0.25), Step(8, 0)]
+
+
+def test_pods_that_wait_on_count_as_long_as_they_are_seen() -> None:
+    """Kaplan-Meier by hand: 5 pods; one is bound at 1 s (4/5); one is last seen at 2 s; at 3 s one of three is bound
+    (4/5 x 2/3); one is last seen at 4 s; at 5 s the last is bound.
+    """
+    waits = [*over(1, 3, 5), *still(2, 4)]
+    steps = survival(waits)
+    assert [step.seconds for step in steps] == [1, 3, 5]
+    assert [step.share for step in steps] == pytest.approx([0.8, 0.8 * 2 / 3, 0])
+    assert pending_quantile(waits, 0.2) == 1
+    assert pending_quantile(waits, 0.5) == 5
+
+
+def test_a_quantile_that_was_not_reached_is_at_least_the_longest_wait() -> None:
+    """Half of the pods never get a node: of 95 % nothing is known but this."""
+    assert pending_quantile([*over(1, 2), *still(90, 100)], 0.95) == 100
+    assert pending_quantile([], 0.5) is None
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.sampled_from([0.5, 0.95, 0.99]))
+def test_without_censoring_a_quantile_is_the_nearest_rank(seconds: list[int], share: float) -> None:
+    """The smallest time by which that share has a node."""
+    found = some(pending_quantile(over(*seconds), share))
+    assert sum(each <= found for each in seconds) >= share * len(seconds) - 1e-9
+    assert sum(each < found for each in seconds) < share * len(seconds)
+
+
+# ---- elasticity ------------------------------------------------------------------------------------------------------
+
+
+def test_elasticity_is_what_was_missing_and_what_was_too_much() -> None:
+    """100 s: 4 wanted, 2 ready for 50 s (half missing); then 2 wanted and 3 ready for 50 s (half too many)."""
+    found = some(elasticity(Held.of([(0, 4), (50, 2)]), Held.of([(0, 2), (50, 3)]), 100))
+    assert (found.under, found.over) == (0.25, 0.25)
+    assert (found.under_time, found.over_time) == (0.5, 0.5)
+
+
+def test_instability_is_the_time_in_which_supply_goes_another_way() -> None:
+    """Three spans of 10 s: demand rises, supply stays; demand stays, supply rises; neither moves."""
+    demanded, supplied = Held.of([(0, 1), (10, 2)]), Held.of([(0, 1), (10, 1), (20, 2)])
+    assert some(elasticity(demanded, supplied, 30)).instability == pytest.approx(2 / 3)
+
+
+def test_supply_that_follows_demand_at_once_is_perfect() -> None:
+    """Zero everywhere."""
+    held = Held.of([(0, 3), (10, 7), (20, 1)])
+    assert some(elasticity(held, held, 60)) == (0, 0, 0, 0, 0)
+    assert elasticity(Held.of([]), held, 60) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [([1, 2, 3], 0), ([1, 2, 1], 1), ([1, 2, 2, 1, 1, 2], 2), ([], 0), ([5], 0), ([3, 2, 2, 1], 0)],
+)
+def test_flapping_counts_changes_of_direction(values: list[float], count: int) -> None:
+    """Standing still is none."""
+    assert turns(values) == count
+
+
+def test_a_node_soon_after_another_one_went_flaps() -> None:
+    """In the same pool, within ten minutes; replacements and first nodes do not count."""
+    lives = [
+        NodeLife("a", 0, 1000, "Initial"),
+        NodeLife("a", 1500, None, "ScaleUp"),
+        NodeLife("a", 1601, None, "ScaleUp"),
+        NodeLife("b", 1500, None, "ScaleUp"),
+        NodeLife("a", 1200, None, "Replacement"),
+        NodeLife("a", 900, None, "Provisioning"),
+    ]
+    assert node_flapping(lives) == 1
+
+
+# ---- numbers over time -----------------------------------------------------------------------------------------------
+
+
+def test_a_curve_is_the_mean_of_each_part() -> None:
+    """2 for 5 s, then 4: of four parts of 5 s, the first is 2, the others 4; of two parts the first is 3."""
+    held = Held.of([(0, 2), (5, 4)])
+    assert held.curve(20, 4) == (2, 4, 4, 4)
+    assert held.curve(20, 2) == (3, 4)
+    assert held.mean(0, 10) == 3
+
+
+def test_rates_hold_since_the_row_before() -> None:
+    """6 units in the first 10 s, 0 in the next."""
+    held = Held.since_before([(0, 0), (10, 0.6), (20, 0)])
+    assert held.mean(0, 10) == pytest.approx(0.6)
+    assert held.mean(10, 20) == 0
+
+
+def test_nothing_over_time_is_zero() -> None:
+    """A table that is not there."""
+    assert Held.of([]).curve(10, 2) == (0, 0)
+    assert list(Held.of([]).at(np.asarray([1.0]))) == [0]
+
+
+def test_rows_of_a_table_are_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
+    """A table that is not there has none; a column that is not there is an error."""
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    assert list(read_rows(str(tmp_path), "t.csv", "c", "a")) == [("3", "1"), ("6", "4")]
+    assert list(read_rows(str(tmp_path), "none.csv", "c")) == []
+    with pytest.raises(ValueError, match="no column d"):
+        list(read_rows(str(tmp_path), "t.csv", "d"))
+
+
+# ---- a run -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_measured_where_it_ran(tmp_path: Path) -> None:
+    """Its numbers stand beside its results, each under the name of a measure."""
+    loaded = load_simulation(write(tmp_path, small()))
+    folder = tmp_path / "out"
+    assert run_cell(loaded, str(folder)).state == COMPLETE
+    found = some(read_measures(str(folder)))
+    assert (found.digest, found.seed) == (loaded.digest, 0)
+    assert [name for name in found.values if measure_of(name) is None] == []
+    assert found.values["nodes.mean"] == 2
+    assert found.values["nodeHours"] == pytest.approx(2 / 6)
+    assert found.values["attempts"] == read_summary(str(folder)).scheduling.attempts
+    assert found.values["neverScheduled"] == 0
+    names = [curve.name for curve in found.curves]
+    assert names[:6] == ["demand.visits", "served.visits", "replicas", "ready", "pending", "nodes"]
+    assert {len(curve.values) for curve in found.curves} == {120}
+    assert sum(found.curves[0].values) * 5 == pytest.approx(10 * 600, rel=0.02)
+
+
+def test_a_run_that_is_there_is_measured_again_where_its_measures_are_missing(tmp_path: Path) -> None:
+    """To the same bytes."""
+    loaded = load_simulation(write(tmp_path, small()))
+    folder = tmp_path / "out"
+    run_cell(loaded, str(folder))
+    before = (folder / MEASURES_FILE).read_bytes()
+    (folder / MEASURES_FILE).unlink()
+    assert finished(str(folder), loaded) is not None
+    assert (folder / MEASURES_FILE).read_bytes() == before
+
+
+def test_only_a_finished_run_of_the_same_simulation_counts(tmp_path: Path) -> None:
+    """Not one of another seed, nor one that was interrupted."""
+    path = write(tmp_path, small())
+    loaded, other = load_simulation(path), load_simulation(path, seed=8)
+    run_cell(loaded, str(tmp_path / "out"))
+    assert finished(str(tmp_path / "out"), loaded) is not None
+    assert finished(str(tmp_path / "out"), other) is None
+    assert finished(str(tmp_path / "none"), loaded) is None
+    assert run_cell(loaded, str(tmp_path / "cut"), stop=lambda: True).state == "interrupted"
+    assert finished(str(tmp_path / "cut"), loaded) is None
+
+
+def test_a_run_that_never_settles_has_failed(tmp_path: Path) -> None:
+    """With the bound that was passed."""
+    simulation = small()
+    simulation["spec"]["bounds"] = {"pods": 1}
+    found = run_cell(load_simulation(write(tmp_path, simulation)), str(tmp_path / "out"))
+    assert (found.state, found.message) == ("failed", "spec.bounds.pods: more than 1 pods exist")
+
+
+def test_a_folder_with_something_else_fails_the_run(tmp_path: Path) -> None:
+    """Nothing in it is touched."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    found = run_cell(load_simulation(write(tmp_path, small())), str(tmp_path / "out"))
+    assert found.state == "failed"
+    assert found.message.endswith("out: holds notes.txt and no earlier result: name an empty or a new folder")
+
+
+def test_autoscalers_are_known_by_what_they_scale(tmp_path: Path) -> None:
+    """As the tables name both."""
+    simulation = small()
+    simulation["spec"]["workloads"]["objects"][1] = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "so", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"name": "web"},
+            "minReplicaCount": 1,
+            "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}],
+        },
+    }
+    assert scaled_by(load_simulation(write(tmp_path, small()))) == {"shop/web": "Deployment shop/web"}
+    found = scaled_by(load_simulation(write(tmp_path, simulation, "keda.yaml")))
+    assert found == {"shop/keda-hpa-so": "Deployment shop/web"}
