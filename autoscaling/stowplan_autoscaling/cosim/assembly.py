@@ -37,6 +37,7 @@ from stowplan_autoscaling.kernel import Kernel
 from stowplan_autoscaling.resources.wiring import eviction_rates, hpa_flags, image_catalog, kubelet_config
 from stowplan_autoscaling.results import Recorder
 from stowplan_autoscaling.streams import Streams
+from stowplan_autoscaling.supply.provider import Provider
 from stowplan_scheduler.scheduler import Scheduler
 
 from .addresses import Addresses
@@ -46,12 +47,15 @@ from .autoscalers import KIND as HPA
 from .autoscalers import Autoscalers
 from .containers import ContainerEvents
 from .faults import FaultPlayer
-from .initial import create_objects, scaled_objects
+from .initial import add_initial_nodes, create_objects, scaled_objects
 from .load_engine import LoadEngine
 from .memory_watch import MemoryWatch
 from .metrics_engine import MetricsEngine
+from .node_pools import NodePools
 from .observations import Observations
 from .pods import PodBook
+from .scaled_pods import ScaledPods
+from .supply import make_loop
 from .world import World
 
 if TYPE_CHECKING:
@@ -113,7 +117,11 @@ class Assembly:
         self.faults = NodeFaults(self.kernel, self.server, streams)
         self.player = FaultPlayer(self.world, self.book, self.faults, self.kubelets, self.loads, self.metrics)
         self.memory = MemoryWatch(self.world, self.book, self.loads, self.kubelets)
-        self.observations = Observations(self.world, self.book, self.loads, self.kubelets, self.streams, on_sample)
+        self.provider = self._provider()
+        self.pools = NodePools(self.world, self.book, self.loads, self.provider)
+        self.observations = Observations(
+            self.world, self.book, self.loads, self.kubelets, self.streams, self.pools, on_sample
+        )
         self.autoscalers = Autoscalers(self.world, self.book, self.loads, self.metrics)
         self.informers = Informers(KINDS, spec.controllers.watch_latency)
         self._start: list[Callable[[], None]] = []
@@ -132,6 +140,20 @@ class Assembly:
             on_effect=self.observations.effect,
             on_decision=self.observations.decided,
         )
+        self.supply = None
+        if self.provider is not None:
+            self.supply = make_loop(self.world, self.informers, self.provider, scheduler.stores, self.book, self.pools)
+
+    def _provider(self) -> Provider | None:
+        """Whoever rents out machines, where there are pools."""
+        world = self.world
+        if not world.simulation.pools:
+            return None
+        provider = Provider(
+            self.kernel, self.server, world.streams, world.spec.provider, self.faults, self.kubelets, start=world.start
+        )
+        self.book.times_of = provider.times_of
+        return provider
 
     def _uid(self, kind: str, key: str) -> str:
         """A pod of a StatefulSet that is made again has the name of the one before, and another uid."""
@@ -170,15 +192,20 @@ class Assembly:
         JobController(kernel, informers, client("job-controller"))
         CronJobController(kernel, informers, client("cronjob-controller"))
         TtlAfterFinishedController(kernel, informers, client("ttl-after-finished-controller"))
+        index, server = SelectorIndex(informers), self.metrics.server
+        if server is not None and not server.config.outages:
+            # During an outage the API answers otherwise than the samples say.
+            self.metrics.scaled = ScaledPods(informers, index, server, self.book)
         HorizontalPodAutoscalers(
             kernel,
             informers,
             client("horizontal-pod-autoscaler"),
-            SelectorIndex(informers).pods,
+            index.pods,
             self.autoscalers.asked,
             flags=hpa_flags(controllers),
             workers=controllers.hpa.concurrent_syncs,
             observe=self.autoscalers.synced,
+            columns=self.metrics.scaled,
         )
         DisruptionController(kernel, informers, client("disruption-controller"))
         quota = ResourceQuotaController(kernel, informers, client("resourcequota-controller"), usages=admission.usages)
@@ -226,12 +253,16 @@ class Assembly:
     def start(self) -> None:
         """Create the objects; the run begins at once, or when they have settled."""
         has_settled = not self.world.spec.settle
+        if self.provider is not None:
+            add_initial_nodes(self.world.simulation.pools, self.provider)
         create_objects(self.world, without=() if has_settled else (HPA,))
         self.informers.start(self.server, self.feed)
         self.process.start(self.feed, self.world.spec.controllers.watch_latency)
         self.kubelets.start(self.feed)
         for start in self._start:
             start()
+        if self.supply is not None:
+            self.supply.start()
         if has_settled:
             self._begin()
         else:
@@ -255,4 +286,5 @@ class Assembly:
             stream.start()
         for trace in self.traces:
             trace.start()
+        self.pools.start()
         self.observations.start()

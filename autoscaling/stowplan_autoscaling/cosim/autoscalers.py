@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from stowplan_autoscaling.cluster.controllers.horizontal import SCALABLE
 from stowplan_autoscaling.cluster.errors import ApiError
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
+from stowplan_autoscaling.hpa.batch import asks_only
 from stowplan_autoscaling.hpa.defaults import default_hpa
 from stowplan_autoscaling.hpa.metrics import MetricsClient, MetricsError, PodMetric
 from stowplan_autoscaling.hpa.objects import (
@@ -29,6 +30,7 @@ from stowplan_autoscaling.hpa.selector_text import parse_selector
 from stowplan_autoscaling.keda import ExternalTrigger, Keda, ScaledObject, TriggerReading, check_scaled_object
 from stowplan_autoscaling.keda.objects import NAME_LABEL
 from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.metrics.usage import CPU
 from stowplan_autoscaling.results import AutoscalerSample
 from stowplan_scheduler.objects import key_of
 from stowplan_scheduler.quantity import parse_quantity
@@ -110,10 +112,12 @@ class Asked:
 class _Scaler:
     """What is remembered of one HPA between its syncs."""
 
-    __slots__ = ("asks_since", "pressure", "query", "selector")
+    __slots__ = ("asks_since", "is_common", "pressure", "query", "selector")
 
-    def __init__(self, pressure: Pressure) -> None:
+    def __init__(self, pressure: Pressure, *, is_common: bool) -> None:
         self.pressure = pressure
+        self.is_common = is_common
+        """Whether its only metric is the cpu of whole pods."""
         self.asks_since: int | None = None
         """The sample of the first of the syncs in a row that want more."""
         self.selector = ""
@@ -156,7 +160,7 @@ class Autoscalers:
                 self._request_of(new),
                 self._world.spec.controllers.hpa.tolerance,
             )
-            self._scalers[key_of(new.metadata)] = _Scaler(pressure)
+            self._scalers[key_of(new.metadata)] = _Scaler(pressure, is_common=asks_only(new, CPU))
             self._by_target[target] = key_of(new.metadata)
 
     def _sources_of(self, key: str) -> tuple[MetricSource, ...]:
@@ -286,6 +290,9 @@ class Autoscalers:
     def _sample_of(self, key: str, scaler: _Scaler) -> int | None:
         if scaler.query is None:
             return None
+        scaled = self._metrics.scaled
+        if scaled is not None and scaler.is_common:
+            return scaled.oldest(key.partition("/")[0], scaler.query)
         return self.asked.oldest.get((key.partition("/")[0], scaler.query))
 
     # ---- syncs -------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stowplan_autoscaling.cluster.errors import NotFoundError
 from stowplan_autoscaling.resources.checks import fault_nodes
+from stowplan_autoscaling.supply.pools import POOL_LABEL, ZONE_LABEL
 
 from .pods import DONE
 
@@ -47,18 +48,37 @@ class FaultPlayer:
         """Plan all of them."""
         kernel = self._world.kernel
         for fault in self._world.spec.faults:
-            names = fault_nodes(fault, self._world.spec, self._world.simulation.objects)
-            kernel.later(self._world.start + fault.at, lambda fault=fault, names=names: self._begin(fault, names))  # type: ignore[misc]
-            if fault.duration is not None:
-                end = self._world.start + fault.at + fault.duration
-                kernel.later(end, lambda fault=fault, names=names: self._end(fault, names))  # type: ignore[misc]
+            kernel.later(self._world.start + fault.at, lambda fault=fault: self._begin(fault))  # type: ignore[misc]
 
-    def _begin(self, fault: Fault, names: list[str]) -> None:
+    def _begin(self, fault: Fault) -> None:
+        names = self._nodes(fault)
+        if fault.duration is not None:
+            end = self._world.start + fault.at + fault.duration
+            self._world.kernel.later(end, lambda: self._end(fault, names))
         for name in names:
             try:
                 self._cordon(name) if fault.cordon is not None else self._silence(name)
             except NotFoundError:
                 self._world.event("FaultSkipped", f"Node {name}", "the node is gone", kind="Warning")
+
+    def _nodes(self, fault: Fault) -> list[str]:
+        """Those that the fault is about; machines of pools are those that are there now."""
+        names = fault_nodes(fault, self._world.spec, self._world.simulation.objects)
+        nodes = self._world.server.all("Node").items()
+        part = fault.node_lost or fault.cordon
+        if fault.zone_lost is not None:
+            zone = fault.zone_lost.zone
+            come = [
+                name
+                for name, node in nodes
+                if POOL_LABEL in node.metadata.labels and node.metadata.labels.get(ZONE_LABEL) == zone
+            ]
+            return [*names, *(name for name in come if name not in names)]
+        if part is not None and part.node_pool:
+            return [name for name, node in nodes if node.metadata.labels.get(POOL_LABEL) == part.node_pool][
+                : part.count
+            ]
+        return names
 
     def _end(self, fault: Fault, names: list[str]) -> None:
         for name in names:

@@ -47,12 +47,13 @@ class Member:
 class Entry:
     """One entry of spec.demand at work."""
 
-    __slots__ = ("demand", "model", "sample", "served_by")
+    __slots__ = ("counts_by_pod", "demand", "model", "served_by")
 
     def __init__(self, demand: Demand, model: Model) -> None:
         self.demand = demand
         self.model = model
-        self.sample: Sample | None = None
+        self.counts_by_pod = False
+        """Whether somebody wants `served_by`."""
         self.served_by: Floats = np.zeros(0)
         """Requests that each pod has served, in the order of the columns."""
 
@@ -71,18 +72,28 @@ class Group:
         self.uids: list[str] = []
         self.rows: Ints = _EMPTY
         self.demands: list[Floats] = [np.zeros(0) for _ in entries]
-        self.memory: Floats = np.zeros(0)
         self._roster = roster
         self._next = 0.0
         self._served = [0.0 for _ in entries]
         self._takes_dead = all(isinstance(entry.model, Service) for entry in entries)
+        only = entries[0].model if len(entries) == 1 else None
+        self.service = only if isinstance(only, Service) else None
+        """The one model, if it is a service: its steps are done with those of all others (`Fleet`)."""
+        self.startup_cpu = sum(entry.model.model.startup.cpu for entry in entries)
 
     # ---- one look, in this order -------------------------------------------------------------
 
     def advance(self, now: float) -> None:
         """Settle what happened up to `now`, and who served it."""
-        for index, entry in enumerate(self.entries):
+        for entry in self.entries:
             entry.model.advance(now)
+        self.count()
+
+    def count(self) -> None:
+        """Who served what was served since this was called last."""
+        for index, entry in enumerate(self.entries):
+            if not entry.counts_by_pod:
+                continue
             done = entry.model.served - self._served[index]
             self._served[index] = entry.model.served
             takers = np.flatnonzero(self.columns.ready)[: entry.model.bound.useful]
@@ -98,14 +109,16 @@ class Group:
             started=np.fromiter((each.started for each in members), np.float64, len(members)),
             ready_since=np.fromiter((each.ready_since for each in members), np.float64, len(members)),
             startup=np.fromiter((each.startup for each in members), np.float64, len(members)),
+            place=np.fromiter((each.row for each in members), np.int64, len(members)),
         )
         lost: Collection[str] = set(self.lost)
         for entry in self.entries:
-            entry.served_by = columns.carried(self.columns, entry.served_by).copy()
+            if entry.counts_by_pod:
+                entry.served_by = columns.carried(self.columns, entry.served_by).copy()
             entry.model.set_pods(columns, lost=lost)
         self.columns = columns
         self.uids = [each.uid for each in members]
-        self.rows = np.fromiter((each.row for each in members), np.int64, len(members))
+        self.rows = columns.place
         self.lost = []
         self.is_dirty = False
 
@@ -134,16 +147,21 @@ class Group:
             entry.model.grant(np.where(together <= available, wanted + available - together, wanted * part))
 
     def look_at(self) -> None:
-        """Take samples, and put the memory into the roster."""
+        """Put the memory in use into the roster."""
         self._next = 0.0
         memory = np.zeros(len(self.rows))
         for entry in self.entries:
-            entry.sample = entry.model.sample()
-            memory = memory + entry.sample.memory
-        self.memory = memory
+            memory = memory + entry.model.sample().memory
         self._roster.memory[self.rows] = memory
 
     # ---- asking ------------------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> float:
+        """Cores that all pods together want."""
+        if self.service is not None:
+            return float(self.service.fleet.wanted[self.service.own].sum())
+        return float(sum(part.sum() for part in self.demands))
 
     @property
     def cpu_seconds(self) -> Floats:

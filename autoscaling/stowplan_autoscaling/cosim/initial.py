@@ -20,6 +20,8 @@ from .autoscalers import stored_hpa
 if TYPE_CHECKING:
     from stowplan_autoscaling.keda import ScaledObject
     from stowplan_autoscaling.resources.manifests import Manifest
+    from stowplan_autoscaling.supply.pools import Pool
+    from stowplan_autoscaling.supply.provider import Provider
 
     from .world import World
 
@@ -42,6 +44,15 @@ def create_objects(world: World, *, only: Collection[str] = (), without: Collect
             world.server.create(manifest.kind, _object(manifest))
         except ApiError as failure:
             world.event("FailedCreate", manifest.described, str(failure), kind="Warning")
+
+
+def add_initial_nodes(pools: tuple[Pool, ...], provider: Provider) -> None:
+    """The nodes that pools begin with: of the cheapest type, dealt to the zones in turn."""
+    for pool in pools:
+        machine, cheapest = pool.cheapest()
+        offers = [offer for offer in machine.offers if offer.capacity_type == cheapest.capacity_type]
+        for number in range(pool.spec.first_count):
+            provider.add_initial(pool, machine, offers[number % len(offers)])
 
 
 def scaled_objects(world: World) -> list[ScaledObject]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.contention import share_cpu
-from stowplan_autoscaling.demand import Service, WorkQueue
+from stowplan_autoscaling.demand import Fleet, Service, WorkQueue
 from stowplan_autoscaling.kernel import MICROSECOND, SECOND, Timer
 from stowplan_autoscaling.resources.wiring import ceilings, service_model, start_delay, worker_model
 
@@ -30,6 +30,7 @@ from .tasks import Tasks
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.kubelet import Kubelets
+    from stowplan_autoscaling.demand.fleet import Part
     from stowplan_autoscaling.metrics import UsageHistory
     from stowplan_autoscaling.resources.demand import Demand
 
@@ -58,6 +59,8 @@ class LoadEngine:
         self.roster = Roster(self.nodes)
         self._starting: dict[str, float] = {}
         self.tasks = Tasks(world, self.roster, applications, self._note)
+        self.fleet = Fleet()
+        """The services that have their pods for themselves."""
         self.groups: dict[str, Group] = {}
         self._by_number: dict[int, Group] = {}
         self.entries: dict[str, Entry] = {}
@@ -73,12 +76,15 @@ class LoadEngine:
         self._last = -SECOND
         self._changed = False
         for name, demands in _by_target(world.spec.demand).items():
-            entries = [self._entry(demand, applications) for demand in demands]
+            fleet = self.fleet if len(demands) == 1 else None
+            entries = [self._entry(demand, applications, fleet) for demand in demands]
             group = self.groups[name] = Group(name, entries, self.roster)
             self._by_number[book.workload(name).number] = group
+        self._loads: Ints = np.zeros(0, np.int64)
+        self._others = [group for group in self.groups.values() if group.service is None]
         book.listeners.append(self._pod_changed)
 
-    def _entry(self, demand: Demand, applications: Applications) -> Entry:
+    def _entry(self, demand: Demand, applications: Applications, fleet: Fleet | None) -> Entry:
         startup = applications.startup_of(str(demand.target))
         spec, curve = self._world.spec, self._world.simulation.loads[demand.name].curve
         if curve is None:
@@ -86,7 +92,10 @@ class LoadEngine:
         model: Model
         if demand.web is not None:
             model = Service(
-                service_model(demand.web, startup), curve, ceilings=ceilings(spec.downstreams, demand.web.downstreams)
+                service_model(demand.web, startup),
+                curve,
+                ceilings=ceilings(spec.downstreams, demand.web.downstreams),
+                fleet=fleet,
             )
         elif demand.worker is not None:
             model = WorkQueue(
@@ -120,6 +129,8 @@ class LoadEngine:
         if member is None:
             row = self.roster.add(pod, life.workload.number)
             member = group.members[life.key] = Member(life.key, life.uid, row, self._world.seconds)
+            if self.history is not None and group.service is not None:
+                self.roster.history[row] = self.history.row(self.history.load(name), life.uid)
             member.works = bool(self.nodes.works[self.roster.node[row]])
         member.started = self._world.seconds
         member.startup = self._startup_of(name, start)
@@ -215,7 +226,8 @@ class LoadEngine:
 
     def _plan_series(self) -> None:
         now = self._world.seconds
-        following = min((group.next_change(now) for group in self.groups.values()), default=math.inf)
+        following = min((group.next_change(now) for group in self._others), default=math.inf)
+        following = min(following, self.fleet.next_change(now))
         if following >= self._world.spec.duration / SECOND:
             return
         kernel = self._world.kernel
@@ -244,25 +256,60 @@ class LoadEngine:
         if full:
             self._full_at = now
         due = [group for group in self.groups.values() if full or group.is_dirty]
+        self._advance(due, seconds)
         for group in due:
-            group.advance(seconds)
             if group.is_dirty:
                 group.set_pods()
-            group.want()
+        self._want(due)
         changed = self._share()
         if not full:
-            for group in self._of_workloads(changed):
-                if group not in due:
-                    group.advance(seconds)
-                    due.append(group)
-        for group in due:
-            group.grant()
-            group.look_at()
+            known = {group.name for group in due}
+            more = [group for group in self._of_workloads(changed) if group.name not in known]
+            self._advance(more, seconds)
+            due.extend(more)
+        self._grant(due)
         self._set_speeds(due)
         self._record(due, now)
         self._plan_series()
         for listener in self.after_look:
             listener(due)
+
+    def measure(self) -> None:
+        """Somebody is about to read samples of many services: take them all at once."""
+        self.fleet.measure(self.fleet.all())
+
+    def _part(self, groups: list[Group]) -> Part:
+        """The services of the fleet among these."""
+        if len(groups) == len(self.groups):
+            return self.fleet.all()
+        return self.fleet.part(sorted(group.service.number for group in groups if group.service is not None))
+
+    def _advance(self, groups: list[Group], seconds: float) -> None:
+        self.fleet.advance(self._part(groups), seconds)
+        for group in groups:
+            if group.service is None:
+                group.advance(seconds)
+            else:
+                group.count()
+
+    def _want(self, groups: list[Group]) -> None:
+        """Put the cores that pods want into the roster."""
+        part = self._part(groups)
+        self.roster.demand[self.fleet.place[part.rows]] = self.fleet.want(part)
+        for group in groups:
+            if group.service is None:
+                group.want()
+
+    def _grant(self, groups: list[Group]) -> None:
+        """Hand on what the nodes leave to the pods, and put the memory in use into the roster."""
+        part = self._part(groups)
+        place = self.fleet.place[part.rows]
+        self.fleet.grant(part, self.roster.available[place])
+        self.roster.memory[place] = self.fleet.memory(part)
+        for group in groups:
+            if group.service is None:
+                group.grant()
+                group.look_at()
 
     def _account(self, seconds: float) -> None:
         """Book what went on since the last look."""
@@ -315,17 +362,15 @@ class LoadEngine:
             return
         self.tasks.set_speeds(self.kubelets)
         for group in due:
-            self._speed_starts(group, self.kubelets)
+            if group.startup_cpu:
+                self._speed_starts(group, self.kubelets)
 
     def _speed_starts(self, group: Group, kubelets: Kubelets) -> None:
-        wanted = sum(entry.model.model.startup.cpu for entry in group.entries)
-        if not wanted:
-            return
         for member in group.members.values():
             if member.is_ready or math.isnan(member.started):
                 self._starting.pop(member.key, None)
                 continue
-            speed = min(1.0, float(self.roster.available[member.row]) / wanted)
+            speed = min(1.0, float(self.roster.available[member.row]) / group.startup_cpu)
             if self._starting.get(member.key, 1.0) != speed:
                 self._starting[member.key] = speed
                 kubelets.set_speed(member.key, speed)
@@ -333,10 +378,31 @@ class LoadEngine:
     def _record(self, due: list[Group], now: int) -> None:
         if self.history is None:
             return
+        part = self._part(due)
+        with_pods = part.numbers[self.fleet.count[part.numbers] > 0]
+        if with_pods.size:
+            part = self.fleet.part(with_pods)
+            self.fleet.settle(part)
+            place = self.fleet.place[part.rows]
+            self.history.record_many(
+                self._history_loads(self.history)[part.numbers],
+                now,
+                part.of,
+                self.roster.history[place],
+                self.fleet.used[part.rows],
+                self.roster.memory[place],
+            )
         for group in due:
-            if group.uids:
-                self.history.record(group.name, group.uids, now, group.cpu_seconds, group.memory)
+            if group.service is None and group.uids:
+                self.history.record(group.name, group.uids, now, group.cpu_seconds, self.roster.memory[group.rows])
         self.tasks.record(self.history, now)
+
+    def _history_loads(self, history: UsageHistory) -> Ints:
+        """The numbers of the fleet's services in the history of use."""
+        if len(self._loads) < len(self.fleet):
+            names = [group.name for group in self.groups.values() if group.service is not None]
+            self._loads = np.array([history.load(name) for name in names], np.int64)
+        return self._loads
 
 
 def _by_target(demands: tuple[Demand, ...]) -> dict[str, list[Demand]]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from .load_engine import LoadEngine
     from .pods import PodBook, PodLife
+    from .scaled_pods import ScaledPods
     from .world import World
 
 _STALE: Final = {"Lookback": "lookback", "Error": "error", "Keep": "keep"}
@@ -80,10 +81,13 @@ class MetricsEngine:
             custom=self.adapter if any(each.type != "External" for each in self._sources) else None,
             externals=self.adapter if any(each.type == "External" for each in self._sources) else None,
         )
+        self.scaled: ScaledPods | None = None
+        """The same samples as columns, if somebody wants them."""
         self._scrape_timer: Timer | None = None
         self._of_pods: dict[str, list[MetricSource]] = {}
         for source in self._sources:
             if source.type == "Pods":
+                loads.entries[source.demand].counts_by_pod = True
                 target = str(loads.entries[source.demand].demand.target)
                 self._of_pods.setdefault(target, []).append(source)
         book.listeners.append(self._pod_changed)
@@ -123,6 +127,8 @@ class MetricsEngine:
     def _pod_ended(self, life: PodLife) -> None:
         if self.server is not None:
             self.server.pod_ended(life.uid)
+            if self.scaled is not None:
+                self.scaled.forget_sample(life.key)
         if life.workload is not None and life.workload.name in self._of_pods:
             self.prometheus.remove_target(life.key)
 
@@ -131,6 +137,8 @@ class MetricsEngine:
         now = self._world.kernel.now
         if self.server is not None:
             self.server.pod_started(pod, now)
+            if self.scaled is not None:
+                self.scaled.pod_runs(life)
         sources = None if life.workload is None else self._of_pods.get(life.workload.name)
         if sources:
             labels = {"namespace": pod.metadata.namespace, "pod": pod.metadata.name}
@@ -154,7 +162,8 @@ class MetricsEngine:
         if server is None:
             return
         self._loads.look()
-        server.advance(self._world.kernel.now)
+        if server.advance(self._world.kernel.now) and self.scaled is not None:
+            self.scaled.published()
         self._world.kernel.later(server.next_event(), self._round)
 
     def _plan_scrape(self) -> None:

@@ -29,6 +29,7 @@ from stowplan_scheduler.effects import AttemptFailed, Bind, DeleteVictim, Effect
 from stowplan_scheduler.quantity import milli_value, parse_quantity, value
 
 from .metrics_engine import in_flight
+from .node_pools import NodePools, Room
 from .pods import PENDING, READY, STARTING, TERMINATING, PodBook, PodLife, Workload
 from .roster import Floats
 from .waiting import waiting_of
@@ -58,6 +59,7 @@ class Observations:
         loads: LoadEngine,
         kubelets: Kubelets,
         streams: dict[str, JobStream],
+        pools: NodePools,
         on_sample: Callable[[float], None],
     ) -> None:
         self._world = world
@@ -65,6 +67,7 @@ class Observations:
         self._loads = loads
         self._kubelets = kubelets
         self._streams = streams
+        self._pools = pools
         self._on_sample = on_sample
         self._attempt: Decision | None = None
         self._ticks = 0
@@ -88,6 +91,8 @@ class Observations:
         kernel.later(self._world.start + self._ticks * self._world.spec.sampling.period, self._tick)
 
     def _measure(self, _: list[Group]) -> None:
+        if self._slo:
+            self._loads.measure()
         for meter in self._slo:
             meter.look()
 
@@ -97,6 +102,7 @@ class Observations:
         """One row for each of everything."""
         seconds = round(self._world.seconds, 6)
         self._loads.look()
+        self._loads.measure()
         cpu, memory, throttled = self._used()
         for workload in self._book.workloads.values():
             self._sample_workload(workload, seconds, cpu, memory, throttled)
@@ -109,6 +115,7 @@ class Observations:
         for name, stream in self._streams.items():
             self._sample_jobs(name, stream, seconds)
         self._sample_nodes(seconds)
+        self._pools.sample(seconds)
         self._sample_cluster(seconds, float(cpu.sum()), float(memory.sum()))
         self._last = seconds
         self._on_sample(seconds)
@@ -152,9 +159,8 @@ class Observations:
 
     def _sample_service(self, name: str, entry: Entry, seconds: float) -> None:
         """Rates are means since the sample before, so that the rows add up to what the run served."""
-        model, found = entry.model, entry.sample
-        if found is None:
-            return
+        model = entry.model
+        found = model.sample()
         dropped = model.dropped if isinstance(model, Service) else 0.0
         offered, served, failed = self._rates(name, (model.arrived, model.served, dropped))
         if isinstance(found, WebSample):
@@ -197,10 +203,13 @@ class Observations:
             if node is None:
                 self._allocatable.pop(name, None)
                 row = NodeSample(seconds, name, "Gone", pods, cpu / 1000, 0.0, memory, 0)
+                room = Room(pods, cpu, memory, 0, 0)
             else:
                 has_cpu, has_memory = self._allocatable[name] = _allocatable_of(node)
                 row = NodeSample(seconds, name, _state_of(node), pods, cpu / 1000, has_cpu, memory, has_memory)
+                room = Room(pods, cpu, memory, round(has_cpu * 1000), has_memory)
             self._world.recorder.row(row)
+            self._pools.node_changed(name, node, row.state, room)
         if book.changed_nodes:
             self._ready_nodes = sum(_state_of(node) in {"Ready", "Cordoned"} for node in nodes.values())
         book.changed_nodes.clear()
@@ -235,7 +244,8 @@ class Observations:
         life.attempts += 1
         if life.failed is not None:
             begun = self._world.kernel.now - self._world.spec.controllers.scheduler.attempt
-            life.backoff += max(begun - life.failed, 0)
+            if begun > life.failed:
+                life.failures.append((life.failed, begun))
             life.failed = None
 
     def effect(self, effect: Effect) -> None:
@@ -302,6 +312,7 @@ class Observations:
         pods = self._world.server.all("Pod")
         for key, life in self._book.lives.items():
             self._record(life, pods[key], ended=None)
+        self._pools.rest()
 
     def _record(self, life: PodLife, pod: ClusterPod, *, ended: float | None) -> None:
         world = self._world
@@ -376,14 +387,15 @@ class _Meter:
         """Add what went on since the last look, judged by how it is now."""
         entry, seconds = self._entry, self._world.seconds
         length = seconds - self._time
-        if length <= 0 or entry.model.now != seconds or entry.sample is None:
+        model = entry.model
+        if length <= 0 or model.now != seconds:
             return
         self._time = seconds
         if self._age is not None:
-            late = length if not isinstance(entry.sample, WebSample) and entry.sample.age > self._age else 0.0
+            late = length if not isinstance(model, Service) and model.age > self._age else 0.0
             self._world.recorder.objective(self.name, total=length, missed=late, missed_seconds=late)
-        elif self.latency is not None and isinstance(entry.model, Service) and isinstance(entry.sample, WebSample):
-            self._count(entry.model, entry.sample, self.latency, length)
+        elif self.latency is not None and isinstance(model, Service):
+            self._count(model, model.sample(), self.latency, length)
 
     def _count(self, model: Service, sample: WebSample, latency: float, length: float) -> None:
         served, dropped = model.served - self._before[0], model.dropped - self._before[1]

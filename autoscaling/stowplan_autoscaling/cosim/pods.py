@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from stowplan_autoscaling.cluster.eviction import DISRUPTION_TARGET, EVICTION_BY_EVICTION_API
+from stowplan_autoscaling.cluster.kubelet.kubelets import EVICTED
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
 from stowplan_scheduler.objects import controller_of, key_of
 from stowplan_scheduler.quantity import milli_value, value
@@ -70,8 +72,9 @@ class PodLife:
     """One pod from its creation to its end. Times in nanoseconds, exact, unlike those in the object."""
 
     __slots__ = (
-        "attempts", "backoff", "bound", "cause", "cpu", "created", "end", "failed", "holds", "is_own", "key", "memory",
-        "node", "ready", "ready_since", "restarts", "state", "uid", "workload",
+        "attempts", "bound", "cause", "cpu", "created", "end", "failed", "failures", "holds", "is_own", "key", "memory",
+        "node", "node_asked", "node_came", "ready", "ready_since", "restarts", "state", "uid", "was_deleted",
+        "workload",
     )  # fmt: skip
 
     def __init__(self, pod: ClusterPod, workload: Workload | None, now: int) -> None:
@@ -93,7 +96,11 @@ class PodLife:
         self.restarts = 0
         self.failed: int | None = None
         """When the last attempt failed."""
-        self.backoff = 0
+        self.failures: list[tuple[int, int]] = []
+        """From each failed attempt to the next one."""
+        self.node_asked = self.node_came = 0
+        """When the node that it got was asked for, and took pods; 0 if it had been there before the pod."""
+        self.was_deleted = False
         self.cause: Change | None = None
         owner = controller_of(pod.metadata)
         self.is_own = owner is not None and owner.kind in _PER_NODE
@@ -122,6 +129,10 @@ class PodBook:
         self.cpu = 0
         self.memory = 0
         self.created = 0
+        self.shapes: dict[tuple[int, int], None] = {}
+        """What pods have ever requested that do not belong to a node: milli cores and bytes."""
+        self.times_of: Callable[[str], tuple[int, int] | None] = _no_times
+        """When a node was asked for and took pods; None for one that has always been there."""
         self.job_groups: dict[str, str] = {}
         """By key of a Job: the name of the workload that it counts for, where that is not the Job itself."""
         self.listeners: list[Callable[[PodLife, ClusterPod | None, ClusterPod | None], None]] = []
@@ -190,6 +201,8 @@ class PodBook:
         if new is None:
             self._count(life, DONE)
             if old is not None:
+                if not life.end and not life.was_deleted and _was_evicted(old):
+                    self._evicted(life)
                 del self.lives[life.key]
                 self._leave(life)
                 self.on_ended(life, old)
@@ -203,6 +216,8 @@ class PodBook:
         workload = self.workload(name) if name else None
         life = self.lives[pod.key] = PodLife(pod, workload, self._world.kernel.now)
         self.created += 1
+        if not life.is_own:
+            self.shapes[life.cpu, life.memory] = None
         if workload is not None and workload.grown:
             first = workload.grown[0]
             life.cause = first.change
@@ -216,9 +231,16 @@ class PodBook:
         now = self._world.kernel.now
         node = pod.spec.node_name
         life.restarts = pod.restarts
+        if pod.deleted is not None and not life.end and not life.was_deleted:
+            life.was_deleted = True
+            if _was_evicted(pod):
+                self._evicted(life)
         if node and not life.node:
             life.node = node
             life.bound = now
+            times = self.times_of(node)
+            if times is not None and times[1] > life.created:
+                life.node_asked, life.node_came = times
             self._join(life)
         if pod.is_ready and life.ready_since is None:
             life.ready_since = now
@@ -230,6 +252,12 @@ class PodBook:
         if state == DONE and life.state != DONE:
             self._leave(life)
         self._count(life, state)
+
+    def _evicted(self, life: PodLife) -> None:
+        """Somebody has used the eviction API."""
+        life.end = EVICTED
+        if self._world.has_begun:
+            self._world.recorder.count("evictions", "" if life.workload is None else life.workload.name)
 
     # ---- counts ------------------------------------------------------------------------------
 
@@ -290,6 +318,12 @@ def _state(pod: ClusterPod) -> str:
     return READY if pod.is_ready else STARTING
 
 
+def _was_evicted(pod: ClusterPod) -> bool:
+    return any(
+        each.type == DISRUPTION_TARGET and each.reason == EVICTION_BY_EVICTION_API for each in pod.status.conditions
+    )
+
+
 def _replicas(kind: str, obj: Any) -> int:
     if kind == "DaemonSet":
         return int(obj.status.desired_number_scheduled)
@@ -299,6 +333,11 @@ def _replicas(kind: str, obj: Any) -> int:
 
 def _nobody(life: PodLife, pod: ClusterPod) -> None:
     """Nobody listens."""
+
+
+def _no_times(node: str) -> tuple[int, int] | None:
+    """No node comes."""
+    return None
 
 
 def _no_cause(workload: str) -> Change | None:

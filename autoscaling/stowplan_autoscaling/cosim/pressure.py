@@ -66,7 +66,7 @@ def _amount(metric: MetricSpec, group: Group, sources: tuple[MetricSource, ...],
             return None
         target = metric.resource.target
         each = request * (target.average_utilization or 0) / 100 if target.average_value is None else _per_pod(target)
-        return (lambda: float(sum(part.sum() for part in group.demands)) / each) if each else None
+        return (lambda: group.wanted / each) if each else None
     found = metric.pods or metric.external or metric.object
     if found is None:
         return None

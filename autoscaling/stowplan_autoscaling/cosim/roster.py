@@ -1,7 +1,7 @@
 """All pods that use something, one row each: what contention on their nodes is computed from.
 
 Rows are columns of numpy arrays; a row that becomes free is used again. Pods of which nothing is known use nothing and
-have no row.
+have no row. Row 0 is nobody's: what has no pod may write there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Booleans = NDArray[np.bool_]
 _FIRST_ROWS: Final = 64
 _NANO: Final = 1e9
 _INT_COLUMNS: Final = (
-    "node", "request", "limit", "qos", "memory_request", "memory_limit", "oom_score", "priority", "workload",
+    "node", "request", "limit", "qos", "memory_request", "memory_limit", "oom_score", "priority", "workload", "history",
 )  # fmt: skip
 _FLOAT_COLUMNS: Final = ("demand", "available", "granted", "throttled", "memory", "cpu_seconds")
 
@@ -79,6 +79,8 @@ class Roster:
     oom_score: Ints
     priority: Ints
     workload: Ints
+    history: Ints
+    """The row of the pod in the history of use."""
     demand: Floats
     available: Floats
     granted: Floats
@@ -95,12 +97,12 @@ class Roster:
         for name in _FLOAT_COLUMNS:
             setattr(self, name, np.zeros(_FIRST_ROWS))
         self.keys: list[str] = [""] * _FIRST_ROWS
-        self._free = list(range(_FIRST_ROWS - 1, -1, -1))
+        self._free = list(range(_FIRST_ROWS - 1, 0, -1))
         self._rows: Ints | None = None
         self._resources: dict[tuple[int, int], tuple[object, PodResources]] = {}
 
     def __len__(self) -> int:
-        return len(self.keys) - len(self._free)
+        return len(self.keys) - len(self._free) - 1
 
     @property
     def rows(self) -> Ints:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stowplan_autoscaling.kernel import LivelockError
+from stowplan_autoscaling.resources.loop_reports import loop_reports
 from stowplan_autoscaling.results import INTERRUPTED, Recorder, ResultSink, RunHeader, RunReport, UnfinishedError
 
 from .assembly import Assembly
@@ -44,7 +45,7 @@ class Run:
         self._end = simulation.spec.start + simulation.spec.duration
         self._progress = progress
         self._stop = stop
-        self.recorder = Recorder(RunHeader.of(simulation), sink)
+        self.recorder = Recorder(RunHeader.of(simulation, loop_reports(simulation)), sink)
         self.assembly = Assembly(simulation, self.recorder, self._sampled)
 
     def go(self) -> RunReport:

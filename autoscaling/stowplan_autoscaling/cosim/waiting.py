@@ -1,10 +1,12 @@
 """Where the time went until a pod was ready: parts that follow each other without a gap, so that they sum to the whole.
 
-    demand    sample    scale     pod      tries ...  bound     images      started     ready
+    demand    sample    scale     pod      tries ...                      bound     images      started     ready
     changed   shows it  written   made
-      | metric  | autoscaler | controller | queue + backoff | image + start | readiness |
+      | metric  | autoscaler | controller | queue + supply + node + backoff | image + start | readiness |
 
 A pod that nobody scaled for (a replacement, a rollout, a Job) begins where it is made: its first three parts are 0.
+Time after failed attempts is divided by the node that the pod got in the end: up to when that was asked for, up to when
+it took pods, and the rest.
 """
 
 from __future__ import annotations
@@ -44,9 +46,13 @@ def waiting_of(life: PodLife, timeline: PodTimeline | None, now: int) -> Waiting
     end = now if life.ready is None else life.ready
     change = life.cause or Change(life.created, life.created, life.created)
     bound = end if life.bound is None else life.bound
-    backoff = life.backoff
+    failed = list(life.failures)
     if life.bound is None and life.failed is not None:
-        backoff += end - life.failed
+        failed.append((life.failed, end))
+    asked, came = life.node_asked, life.node_came
+    supply = _overlap(failed, life.created, asked)
+    node = _overlap(failed, asked, came)
+    backoff = sum(after - before for before, after in failed) - supply - node
     started = None if timeline is None else timeline.started
     up = end if started is None else min(started, end)
     image = _image(timeline, bound, up, is_up=started is not None)
@@ -54,13 +60,20 @@ def waiting_of(life: PodLife, timeline: PodTimeline | None, now: int) -> Waiting
         change.shown - change.since,
         change.decided - change.shown,
         life.created - change.decided,
-        bound - life.created - backoff,
+        bound - life.created - supply - node - backoff,
+        supply,
+        node,
         backoff,
         image,
         up - bound - image,
         end - up,
     )
     return Waiting(*(part / SECOND for part in parts))
+
+
+def _overlap(spans: list[tuple[int, int]], begin: int, end: int) -> int:
+    """Time of the spans within [begin, end]."""
+    return sum(max(min(after, end) - max(before, begin), 0) for before, after in spans)
 
 
 def _image(timeline: PodTimeline | None, bound: int, up: int, *, is_up: bool) -> int:

@@ -9,15 +9,19 @@ from .records import (
     AutoscalerSample,
     ClusterSample,
     EventRecord,
+    NodeRecord,
     NodeSample,
     PodRecord,
+    PoolSample,
     Row,
     ServiceSample,
+    SupplyRecord,
     Waiting,
     WorkloadSample,
 )
-from .report import SCHEMA, RunReport, report_bytes
+from .report import SCHEMA, LoopReport, RunReport, report_bytes
 from .sink import MemorySink, NullSink, ResultSink, SinkGroup
+from .supply_tallies import Paid
 
 __all__ = [
     "INTERRUPTED",
@@ -27,10 +31,14 @@ __all__ = [
     "ClusterSample",
     "EventRecord",
     "FolderSink",
+    "LoopReport",
     "MemorySink",
+    "NodeRecord",
     "NodeSample",
     "NullSink",
+    "Paid",
     "PodRecord",
+    "PoolSample",
     "Recorder",
     "ResultSink",
     "Row",
@@ -38,6 +46,7 @@ __all__ = [
     "RunReport",
     "ServiceSample",
     "SinkGroup",
+    "SupplyRecord",
     "UnfinishedError",
     "Waiting",
     "WorkloadSample",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 
 from .report import CURVE_BINS, Distribution, Level, WorkCounts
@@ -15,22 +16,25 @@ def rounded(value: float) -> float:
 
 
 class Held:
-    """A number that holds until it is set anew; the mean is weighted by the time for which it held."""
+    """A number that holds until it is set anew; the mean is weighted by the time for which it held.
+
+    Of several values at one moment only the last one ever held.
+    """
 
     __slots__ = ("_area", "_began", "_last", "_maximum", "_minimum", "_since")
 
     def __init__(self) -> None:
         self._began: float | None = None
         self._since = self._last = self._area = 0.0
-        self._minimum = self._maximum = 0.0
+        self._minimum, self._maximum = math.inf, -math.inf
 
     def set(self, seconds: float, value: float) -> None:
         """From now on it is this."""
         if self._began is None:
-            self._began, self._minimum, self._maximum = seconds, value, value
-        else:
+            self._began = seconds
+        elif seconds > self._since:
             self._area += (seconds - self._since) * self._last
-            self._minimum, self._maximum = min(self._minimum, value), max(self._maximum, value)
+            self._minimum, self._maximum = min(self._minimum, self._last), max(self._maximum, self._last)
         self._since, self._last = seconds, value
 
     def level(self, until: float) -> Level:
@@ -40,9 +44,9 @@ class Held:
         length = until - self._began
         area = self._area + (until - self._since) * self._last
         return Level(
-            minimum=rounded(self._minimum),
+            minimum=rounded(min(self._minimum, self._last)),
             mean=rounded(area / length if length > 0 else self._last),
-            maximum=rounded(self._maximum),
+            maximum=rounded(max(self._maximum, self._last)),
             final=rounded(self._last),
         )
 

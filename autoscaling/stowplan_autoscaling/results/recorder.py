@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from stowplan_autoscaling.prices import NO_PRICES, PriceBook
 from stowplan_autoscaling.resources.values import format_duration
 from stowplan_scheduler import __version__
 from stowplan_scheduler.timestamps import format_time
@@ -24,14 +25,18 @@ from .records import (
     AutoscalerSample,
     ClusterSample,
     EventRecord,
+    NodeRecord,
     NodeSample,
     PodRecord,
+    PoolSample,
     Row,
     ServiceSample,
+    SupplyRecord,
     WorkloadSample,
 )
-from .report import SCHEMA, ContentionReport, InputsReport, ObjectiveReport, RunReport
+from .report import SCHEMA, ContentionReport, InputsReport, LoopReport, ObjectiveReport, PoolReport, RunReport
 from .sink import ResultSink
+from .supply_tallies import CostTally, LoopTally, Paid, PoolTally
 from .tallies import (
     AutoscalerTally,
     ClusterTally,
@@ -83,10 +88,12 @@ class RunHeader:
     warnings: tuple[str, ...] = ()
     objectives: tuple[tuple[str, float], ...] = ()
     pending: tuple[tuple[str, PendingObjective], ...] = ()
+    prices: PriceBook = NO_PRICES
+    loops: tuple[LoopReport, ...] = ()
 
     @classmethod
-    def of(cls, loaded: LoadedSimulation) -> Self:
-        """That of a simulation."""
+    def of(cls, loaded: LoadedSimulation, loops: tuple[LoopReport, ...] = ()) -> Self:
+        """That of a simulation. `loops`: what is known of its control loops."""
         spec = loaded.spec
         return cls(
             inputs=InputsReport(
@@ -99,6 +106,8 @@ class RunHeader:
             ),
             duration=spec.duration / _NANO,
             warnings=loaded.warnings,
+            loops=loops,
+            prices=loaded.prices,
             objectives=tuple((objective.name, objective.share) for objective in spec.slo),
             pending=tuple(
                 (
@@ -136,6 +145,9 @@ class Recorder:
         self._objectives = {name: ObjectiveTally(name, share) for name, share in header.objectives}
         self._scheduling = SchedulingTally()
         self._waiting = WaitingTally()
+        self._pools: dict[str, PoolTally] = {}
+        self._cost = CostTally(header.prices, duration)
+        self._loops = {about.loop: LoopTally(about) for about in header.loops}
         sink.checkpoint(self.report(0.0))
 
     # ---- taking things in ------------------------------------------------------------------------------------------
@@ -149,6 +161,8 @@ class Recorder:
                 self._service(row.demand).take(row)
             case AutoscalerSample():
                 self._autoscalers.setdefault(row.autoscaler, AutoscalerTally(row.autoscaler)).take(row)
+                if row.autoscaler in self._loops:
+                    self._loops[row.autoscaler].take_sync(row)
             case NodeSample():
                 if not self._node(row.node).take(row):
                     return
@@ -158,6 +172,13 @@ class Recorder:
                 self._scheduling.take(row)
             case PodRecord():
                 self._take_pod(row)
+            case PoolSample():
+                self._pool(row.pool).take(row)
+            case NodeRecord():
+                self._pool(row.pool).take_node(row)
+            case SupplyRecord():
+                if row.loop in self._loops:
+                    self._loops[row.loop].take(row)
         self._sink.row(row)
 
     def event(self, event: EventRecord) -> None:
@@ -177,6 +198,19 @@ class Recorder:
     def objective(self, name: str, *, total: float, missed: float, missed_seconds: float = 0.0) -> None:
         """So many requests (or so much time) more, of which so much missed the objective."""
         self._objectives[name].add(total, missed, missed_seconds)
+
+    def paid(self, node: str, paid: Paid) -> None:
+        """A node is paid for from now on."""
+        self._cost.begin(node, paid)
+
+    def no_longer_paid(self, node: str, seconds: float) -> None:
+        """It is so no more."""
+        self._cost.end(node, seconds)
+
+    def loop_ran(self, loop: str) -> None:
+        """A control loop has looked at the cluster."""
+        if loop in self._loops:
+            self._loops[loop].runs += 1
 
     def preempted(self, pods: int) -> None:
         """An attempt that made room by removing pods."""
@@ -230,6 +264,12 @@ class Recorder:
             found = self._nodes[name] = NodeTally(name)
         return found
 
+    def _pool(self, name: str) -> PoolTally:
+        found = self._pools.get(name)
+        if found is None:
+            found = self._pools[name] = PoolTally(name, self._duration)
+        return found
+
     # ---- the report ------------------------------------------------------------------------------------------------
 
     def report(self, seconds: float, *, complete: bool = False, stopped: str = "") -> RunReport:
@@ -260,4 +300,16 @@ class Recorder:
                 nodes_lost=self._counts["nodes_lost"],
             ),
             events=dict(sorted(self._events.items())),
+            pools=self._pool_reports(seconds),
+            cost=self._cost.report(seconds),
+            loops=tuple(tally.report() for tally in self._loops.values()),
+            findings=tuple(found for name in sorted(self._pools) if (found := self._pools[name].churn(seconds))),
         )
+
+    def _pool_reports(self, seconds: float) -> tuple[PoolReport, ...]:
+        paid = self._cost.hours(seconds)
+        reports = []
+        for name in sorted(self._pools):
+            hours, cost = paid.get(name, (0.0, 0.0))
+            reports.append(self._pools[name].report(seconds, node_hours=hours, cost=cost))
+        return tuple(reports)

@@ -106,6 +106,75 @@ class ClusterSample(NamedTuple):
     memory_allocatable: int
 
 
+class PoolSample(NamedTuple):
+    """One node pool at one moment, every spec.sampling.period. Nodes that belong to no pool are the pool "".
+
+    ready, starting, leaving: nodes that take pods, that were asked for and take none yet, that are being emptied or
+    are gone but paid for. cost: per hour, in the currency of the prices. Amounts are those of the ready and leaving
+    nodes; stranded: free on nodes that no typical pod fits because another resource is short.
+    """
+
+    seconds: float
+    pool: str
+    ready: int
+    starting: int
+    leaving: int
+    cost: float
+    pods: int
+    cpu_used: float
+    cpu_requested: float
+    cpu_allocatable: float
+    cpu_stranded: float
+    memory_used: int
+    memory_requested: int
+    memory_allocatable: int
+    memory_stranded: int
+
+
+class NodeRecord(NamedTuple):
+    """The life of one node of a pool; written when it is gone, or at the end of the run.
+
+    price: per hour. requested: the decision. launched: the machine runs, from here on it is paid for. registered: the
+    Node exists. ready: it takes pods. disrupted: somebody began to empty it. ended: the machine is gone. began, end:
+    why: for which loop it was made ("Initial", "ScaleUp", "Provisioning", "Replacement") and what ended it ("Running",
+    "Unneeded", "Empty", "Underutilized", "Drifted", "Expired", "Interrupted", "Failed", "OutOfStock").
+    """
+
+    node: str
+    pool: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: float
+    requested: float
+    launched: float | None
+    registered: float | None
+    ready: float | None
+    disrupted: float | None
+    ended: float | None
+    began: str
+    end: str
+
+
+class SupplyRecord(NamedTuple):
+    """A decision of the node-supply loop, or that it wanted to and could not.
+
+    loop: "ScaleUp", "ScaleDown" (Cluster Autoscaler), "Provisioning", "Emptiness", "Drift", "Consolidation",
+    "Expiration" (Karpenter), "Interruption" (the provider). pool: the one concerned, "" for none. nodes: how many more
+    (or, negative, fewer) are wanted. pods: how many asked for it, or have to move. reason: of the decision, or what
+    stopped it, in one word; message: the rest.
+    """
+
+    seconds: float
+    loop: str
+    pool: str
+    nodes: int
+    pods: int
+    reason: str
+    is_stopped: bool
+    message: str
+
+
 class AttemptRecord(NamedTuple):
     """One attempt to place a pod. evaluated (M): nodes whose filters ran. feasible (K): nodes that were scored.
 
@@ -128,8 +197,9 @@ class Waiting(NamedTuple):
 
     metric: from the change of demand to the sample that showed it (pods that an HPA wanted). autoscaler: from there to
     the decision (sync period, stabilisation, limits). controller: from the decision to the pod (client limits, quota).
-    queue: waiting for its turn at the scheduler, with the attempts. backoff: after a failed attempt, until there was
-    room and the back-off had passed. image: pulling, and waiting for the turn to pull. start: sandbox, init containers,
+    queue: waiting for its turn at the scheduler, with the attempts. supply: after a failed attempt, until the node that
+    it got was asked for. node: until that node took pods. backoff: all other time after a failed attempt. image:
+    pulling, and waiting for the turn to pull. start: sandbox, init containers,
     start of the containers. readiness: start of the application, probes.
     """
 
@@ -137,6 +207,8 @@ class Waiting(NamedTuple):
     autoscaler: float = 0.0
     controller: float = 0.0
     queue: float = 0.0
+    supply: float = 0.0
+    node: float = 0.0
     backoff: float = 0.0
     image: float = 0.0
     start: float = 0.0
@@ -175,7 +247,18 @@ class EventRecord(NamedTuple):
     message: str
 
 
-Row = WorkloadSample | ServiceSample | AutoscalerSample | NodeSample | ClusterSample | AttemptRecord | PodRecord
+Row = (
+    WorkloadSample
+    | ServiceSample
+    | AutoscalerSample
+    | NodeSample
+    | ClusterSample
+    | PoolSample
+    | AttemptRecord
+    | PodRecord
+    | NodeRecord
+    | SupplyRecord
+)
 
 TABLES: Final[dict[type[Row], str]] = {
     WorkloadSample: "series/workloads.csv",
@@ -183,8 +266,11 @@ TABLES: Final[dict[type[Row], str]] = {
     AutoscalerSample: "series/autoscalers.csv",
     NodeSample: "series/nodes.csv",
     ClusterSample: "series/cluster.csv",
+    PoolSample: "series/pools.csv",
     AttemptRecord: "attempts.csv",
     PodRecord: "pods.csv",
+    NodeRecord: "nodes.csv",
+    SupplyRecord: "supply.csv",
 }
 """The file of each table in a results folder."""
 

@@ -160,6 +160,67 @@ class ClusterReport(ReportPart, frozen=True, kw_only=True):
     packing: tuple[NodeReport, ...]
 
 
+class PoolReport(ReportPart, frozen=True, kw_only=True):
+    """One node pool; "" is that of the nodes that belong to none.
+
+    nodes: ready ones. Utilisation and what is stranded are shares of what is allocatable. started and ended: nodes that
+    came and went; failed: that were asked for and never came; interrupted: spot nodes that the provider took back.
+    """
+
+    pool: str
+    nodes: Level
+    starting: Level
+    node_hours: float
+    cost: float
+    cpu_requested: Level
+    cpu_used: Level
+    cpu_stranded: Level
+    memory_requested: Level
+    memory_used: Level
+    memory_stranded: Level
+    started: int
+    ended: int
+    failed: int
+    interrupted: int
+    curve: tuple[float, ...]
+
+
+class CostReport(ReportPart, frozen=True, kw_only=True):
+    """What the nodes cost, from launch to the end of the machine. hourly: the rate over time.
+
+    by_pool and so on: each node at its own price. commitments: what commitments add to that or, negative, save.
+    """
+
+    currency: str
+    total: float
+    hourly: Level
+    node_hours: float
+    by_pool: dict[str, float]
+    by_instance_type: dict[str, float]
+    by_capacity_type: dict[str, float]
+    commitments: float
+    curve: tuple[float, ...]
+
+
+class LoopReport(ReportPart, frozen=True, kw_only=True):
+    """A control loop: what it looks at, what it aims at, how often and how late, its bounds, and what stopped it.
+
+    Texts, with units; `runs`: how often it looked; `decisions`: how often it acted; `stopped_by`: what it wanted to do
+    and could not, and why.
+    """
+
+    loop: str
+    metric: str
+    target: str
+    interval: str
+    delay: str
+    minimum: str
+    maximum: str
+    runs: int = 0
+    decisions: int = 0
+    stopped_by: dict[str, int] = {}
+
+
 class ContentionReport(ReportPart, frozen=True, kw_only=True):
     """What requests hide."""
 
@@ -171,7 +232,11 @@ class ContentionReport(ReportPart, frozen=True, kw_only=True):
 
 
 class RunReport(ReportPart, frozen=True, kw_only=True):
-    """A run. `complete` is false, and `stopped` says why, if it did not reach its end; all else is up to `reached`."""
+    """A run. `complete` is false, and `stopped` says why, if it did not reach its end; all else is up to `reached`.
+
+    `cost` is None where no node has a price. `findings`: what a person should know, such as nodes that come and go for
+    ever.
+    """
 
     schema: str
     complete: bool
@@ -188,6 +253,10 @@ class RunReport(ReportPart, frozen=True, kw_only=True):
     waiting: WaitingReport
     scheduling: SchedulingReport
     contention: ContentionReport
+    pools: tuple[PoolReport, ...] = ()
+    cost: CostReport | None = None
+    loops: tuple[LoopReport, ...] = ()
+    findings: tuple[str, ...] = ()
     events: dict[str, int]
 
 

@@ -37,6 +37,7 @@ class Played:
 
 def play(folder: Path, simulation: dict[str, Any]) -> Played:
     """Run it to its end."""
+    folder.mkdir(exist_ok=True)
     sink = MemorySink()
     run = Run(load_simulation(write(folder, simulation)), None, None, sink)
     return Played(run.go(), sink, run)

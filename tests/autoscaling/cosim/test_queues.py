@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaling.cosim.scenes import deployment, hpa, play, scene, steps, visits
+from stowplan_autoscaling.demand import Service
 from stowplan_autoscaling.results import AutoscalerSample, ServiceSample
 
 WORKER = "Deployment shop/worker"
@@ -197,4 +198,6 @@ def test_a_database_caps_what_pods_can_do_however_many_there_are(tmp_path: Path)
     )
     played = play(tmp_path, simulation)
     assert played.rows(ServiceSample)[-1].served == pytest.approx(100)
-    assert played.run.assembly.loads.entries["visits"].sample.limited_by == "db"  # type: ignore[union-attr]
+    model = played.run.assembly.loads.entries["visits"].model
+    assert isinstance(model, Service)
+    assert model.sample().limited_by == "db"

@@ -81,7 +81,7 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(tmp_path: Path) -> 
         environment = {**os.environ, "PYTHONHASHSEED": str(number + 1)}
         subprocess.run([sys.executable, "-c", RUN, path, str(folder)], check=True, env=environment)
     names = sorted(str(file.relative_to(folders[0])) for file in folders[0].rglob("*") if file.is_file())
-    assert len(names) == 9
+    assert len(names) == 12
     same, other, failed = filecmp.cmpfiles(folders[0], folders[1], names, shallow=False)
     assert (same, other, failed) == (names, [], [])
 

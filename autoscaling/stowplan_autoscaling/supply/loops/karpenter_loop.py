@@ -1,0 +1,494 @@
+"""Karpenter as controllers of the virtual cluster: provisioner, disruption, termination, expiration, liveness.
+
+    pod unschedulable -> batch -> round -> claims -> machines -> registered -> initialized
+    node quiet -> candidates -> command -> 15 s -> replacements up -> terminated -> machine back
+
+Controllers act at the moment at which they hear of something; what takes time are the batch, the provider, polls and
+waits. Follows pkg/controllers/{provisioning,disruption,nodeclaim,node} of Karpenter core v1.15.0. A launch takes the
+cheapest offering that is in stock; those that were not are left out for three minutes, as the AWS provider does it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace as changed
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from stowplan_autoscaling.kernel import MILLISECOND, MINUTE, SECOND
+from stowplan_autoscaling.supply.karpenter.batcher import RETRIGGER, Batcher
+from stowplan_autoscaling.supply.karpenter.claims import Claim
+from stowplan_autoscaling.supply.karpenter.cluster_state import ClusterState
+from stowplan_autoscaling.supply.karpenter.consolidatable import (
+    expires_at,
+    is_consolidatable,
+    notes_pod_event,
+    settled_at,
+)
+from stowplan_autoscaling.supply.karpenter.disruption.commands import DRIFTED, Command
+from stowplan_autoscaling.supply.karpenter.disruption.controller import DisruptionController, Start
+from stowplan_autoscaling.supply.karpenter.disruption.queue import FAILED as COMMAND_FAILED
+from stowplan_autoscaling.supply.karpenter.disruption.queue import POLL, READY, DisruptionQueue, Running
+from stowplan_autoscaling.supply.karpenter.disruption.simulation import Scene
+from stowplan_autoscaling.supply.karpenter.instance_types import available_offerings
+from stowplan_autoscaling.supply.karpenter.labels import INITIALIZED, REGISTERED, TRUE
+from stowplan_autoscaling.supply.karpenter.node_claims import NodeClaim
+from stowplan_autoscaling.supply.karpenter.node_pools import NodePool
+from stowplan_autoscaling.supply.karpenter.pods import is_daemon, is_provisionable, may_not_be_disrupted
+from stowplan_autoscaling.supply.karpenter.provisioner import may_launch, nominate, schedule
+from stowplan_autoscaling.supply.karpenter.scheduler import Engine
+from stowplan_autoscaling.supply.karpenter.taints import is_ephemeral
+from stowplan_autoscaling.supply.machines import FAILED, PROVISIONING, REPLACEMENT, Machine
+from stowplan_autoscaling.supply.pools import MachineType, Offer, Pool, provider_id
+
+from .base import INTERRUPTION, SupplyLog
+from .daemon_pods import daemon_pod
+from .karpenter_setup import Shelf, node_pool_of, options_of
+from .node_taints import add_taint, remove_taint
+from .node_termination import DISRUPTED, NodeTermination
+
+if TYPE_CHECKING:
+    from stowplan_autoscaling.cluster.api_server import ApiServer
+    from stowplan_autoscaling.cluster.informers import Informers
+    from stowplan_autoscaling.cluster.objects.nodes import Node
+    from stowplan_autoscaling.cluster.objects.policy import PodDisruptionBudget
+    from stowplan_autoscaling.cluster.pods import ClusterPod
+    from stowplan_autoscaling.kernel import Kernel, Timer
+    from stowplan_autoscaling.resources.supply import KarpenterSpec
+    from stowplan_autoscaling.supply.provider import Provider
+
+UP: Final = "Provisioning"
+CONSOLIDATION: Final = "Consolidation"
+DRIFT: Final = "Drift"
+EXPIRATION: Final = "Expiration"
+EXPIRED: Final = "Expired"
+INTERRUPTED: Final = "Interrupted"
+
+REGISTRATION_LIMIT: Final = 15 * MINUTE
+"""A claim that has not registered by then is deleted (nodeclaim/lifecycle/liveness.go)."""
+_AT_ONCE: Final = MILLISECOND
+
+
+class KarpenterLoop:
+    """The one of a run."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        server: ApiServer,
+        informers: Informers,
+        provider: Provider,
+        pools: Sequence[Pool],
+        spec: KarpenterSpec,
+        *,
+        log: SupplyLog,
+    ) -> None:
+        self._kernel = kernel
+        self._server = server
+        self._informers = informers
+        self._provider = provider
+        self._pools = {pool.name: pool for pool in pools}
+        self._node_pools = {pool.name: node_pool_of(pool) for pool in pools}
+        self._types = {(pool.name, machine.name): machine for pool in pools for machine in pool.types}
+        self._log = log
+        self.engine = Engine(options_of(spec, pools))
+        self.state = ClusterState(self.engine.shapes)
+        self.queue = DisruptionQueue(self.state)
+        self._disruption = DisruptionController(self.queue)
+        self._shelf = Shelf(self.engine, pools)
+        self._batcher = Batcher(self.engine.options)
+        self._batch: Timer | None = None
+        self._asking: set[str] = set()
+        self._settling: list[tuple[int, str]] = []
+        """When claims will have been quiet for long enough, by name; a heap."""
+        self._terminating: dict[str, NodeTermination] = {}
+        self._said: dict[str, str] = {}
+        provider.listeners.append(self)
+        informers.handle("Node", self._node_changed)
+        informers.handle("Pod", self._pod_changed)
+        informers.handle("PodDisruptionBudget", self._budget_changed)
+        informers.handle("DaemonSet", self._daemon_sets_changed)
+
+    def start(self) -> None:
+        """Take the initial nodes over, and begin."""
+        for key, namespace in self._server.all("Namespace").items():
+            self.state.namespaces[key] = namespace.metadata.labels
+        for machine in list(self._provider.machines.values()):
+            self._claim(machine, self._node_pools[machine.pool.name])
+            self._label(machine.node, REGISTERED, INITIALIZED)
+            self._initialized(machine)
+        self._kernel.at(self._kernel.now, self._disrupt)
+
+    # ---- what it sees ------------------------------------------------------------------------
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        now = self._kernel.now
+        if new is None:
+            if old is not None:
+                self.state.delete_node(old.metadata.name, now)
+            return
+        if old is not None and _is_same_node(old, new):
+            return
+        self.state.update_node(new, now)
+        machine = self._provider.machines.get(new.metadata.name)
+        if machine is None or new.metadata.labels.get(INITIALIZED) == TRUE:
+            return
+        if new.metadata.labels.get(REGISTERED) == TRUE and self._is_complete(new, machine):
+            self._label(new.metadata.name, INITIALIZED)
+            self._initialized(machine)
+
+    def _is_complete(self, node: Node, machine: Machine) -> bool:
+        """Ready, without the taints of the start, with all that its type has."""
+        startup = {(taint.key, taint.effect) for taint in machine.pool.startup_taints}
+        return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions) and not any(
+            is_ephemeral(taint) or (taint.key, taint.effect) in startup for taint in node.spec.taints
+        )
+
+    def _initialized(self, machine: Machine) -> None:
+        claim = self._claim_of(machine.node)
+        if claim is not None:
+            self._update(changed(claim, initialized=self._kernel.now))
+            self._settle(machine.node)
+
+    def _pod_changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
+        now = self._kernel.now
+        if new is None:
+            if old is not None:
+                self.state.delete_pod(old.key, now)
+            return
+        if old is not None and _is_same_pod(old, new):
+            return
+        self.state.update_pod(new, now)
+        if old is not None and _is_pod_event(old, new):
+            self._pod_event(new)
+        if is_provisionable(new) and not new.is_terminal:
+            self._ask(new.metadata.uid, new.key)
+
+    def _pod_event(self, pod: ClusterPod) -> None:
+        """A pod came to a node, ended, or began to end there."""
+        claim = None if is_daemon(pod) else self._claim_of(pod.spec.node_name)
+        if claim is not None and notes_pod_event(claim, self._kernel.now):
+            self._update(changed(claim, last_pod_event=self._kernel.now, consolidatable=None))
+            self._settle(claim.name)
+
+    def _budget_changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        budget = new or old
+        if budget is None:
+            return
+        key = f"{budget.metadata.namespace}/{budget.metadata.name}"
+        if new is None:
+            self.state.budgets.pop(key, None)
+        else:
+            self.state.budgets[key] = new
+
+    def _daemon_sets_changed(self, old: object, new: object) -> None:
+        self._shelf.set_daemons([daemon_pod(each) for each in self._informers.all("DaemonSet").values()])
+
+    # ---- claims ------------------------------------------------------------------------------
+
+    def _claim(self, machine: Machine, pool: NodePool) -> None:
+        """Karpenter's record of a machine; it has the name of the node."""
+        kind, offer, now = machine.type, machine.offer, self._kernel.now
+        numbers = next(item for item in self._shelf.catalogue(now).tables[pool.name].types if item.name == kind.name)
+        claim = NodeClaim(
+            name=machine.node,
+            provider_id=provider_id(offer, machine.node),
+            created=now,
+            labels=machine.pool.labels(kind, offer),
+            taints=pool.taints,
+            startup_taints=pool.startup_taints,
+            capacity=numbers.capacity,
+            allocatable=numbers.allocatable,
+            expire_after=pool.expire_after,
+            termination_grace_period=pool.termination_grace_period,
+        )
+        self._update(claim)
+        end = expires_at(claim)
+        if end is not None:
+            self._kernel.at(end, lambda: self._expire(machine.node, claim.provider_id))
+        if machine.registered is None:
+            self._kernel.at(now + REGISTRATION_LIMIT, lambda: self._check_registration(machine))
+
+    def _claim_of(self, name: str) -> NodeClaim | None:
+        state = self.state.claim(name)
+        return None if state is None else state.claim
+
+    def _update(self, claim: NodeClaim) -> None:
+        self.state.update_claim(claim, self._kernel.now)
+
+    def _label(self, name: str, *labels: str) -> None:
+        node: Node | None = self._server.find("Node", name)
+        if node is not None:
+            meta = replace(node.metadata, labels={**node.metadata.labels, **dict.fromkeys(labels, TRUE)})
+            self._server.update("Node", replace(node, metadata=meta))
+
+    def _settle(self, name: str) -> None:
+        """Plan when the claim can be consolidated."""
+        claim = self._claim_of(name)
+        if claim is None or claim.initialized is None:
+            return
+        pool = self._node_pools[self._provider.machines[name].pool.name]
+        if pool.disruption.consolidate_after is not None:
+            when = settled_at(pool, claim)
+            heapq.heappush(self._settling, (claim.initialized if when is None else when, name))
+
+    def _mark_settled(self) -> None:
+        """Set the condition Consolidatable of those that have been quiet for long enough."""
+        now = self._kernel.now
+        while self._settling and self._settling[0][0] <= now:
+            _, name = heapq.heappop(self._settling)
+            claim, machine = self._claim_of(name), self._provider.machines.get(name)
+            if claim is None or machine is None or claim.consolidatable is not None:
+                continue
+            if is_consolidatable(self._node_pools[machine.pool.name], claim, now):
+                self._update(changed(claim, consolidatable=now))
+
+    def machine_changed(self, machine: Machine) -> None:
+        """Its Node registers: Karpenter takes it over at once."""
+        if machine.registered == self._kernel.now and machine.ready is None:
+            self._label(machine.node, REGISTERED)
+
+    def machine_failed(self, machine: Machine) -> None:
+        """It could not be had after all; its pods will ask again."""
+        self._shelf.mark(machine.type.name, machine.offer.zone, machine.offer.capacity_type, self._kernel.now)
+        self._out_of_stock(machine.pool, machine.type, machine.offer)
+        self.state.delete_claim(machine.node, self._kernel.now)
+
+    def machine_noticed(self, machine: Machine) -> None:
+        """Karpenter empties it before it goes."""
+        self.noticed(machine)
+
+    def machine_ended(self, machine: Machine) -> None:
+        """It is gone, and the claim with it."""
+        self.state.delete_claim(machine.node, self._kernel.now)
+        self._terminating.pop(machine.node, None)
+
+    def noticed(self, machine: Machine) -> None:
+        """The provider will take it back."""
+        pods = len(self._informers.pods_on(machine.node))
+        self._log.decided(INTERRUPTION, machine.pool.name, -1, pods, "SpotInterruption", machine.node)
+        self._terminate(machine.node, INTERRUPTED)
+
+    def _out_of_stock(self, pool: Pool, kind: MachineType, offer: Offer) -> None:
+        where = f"{offer.capacity_type} in {offer.zone}" if offer.zone else offer.capacity_type
+        self._log.stopped(UP, pool.name, 0, "OutOfStock", f"no {kind.name} can be had {where}")
+
+    # ---- provisioning ------------------------------------------------------------------------
+
+    def _ask(self, uid: str, key: str) -> None:
+        """A pod waits; it asks again as long as it does."""
+        self._trigger(uid)
+        if uid not in self._asking:
+            self._asking.add(uid)
+            self._kernel.at(self._kernel.now + RETRIGGER, lambda: self._ask_again(uid, key))
+
+    def _ask_again(self, uid: str, key: str) -> None:
+        self._asking.discard(uid)
+        pod: ClusterPod | None = self._informers.get("Pod", key)
+        if pod is not None and pod.metadata.uid == uid and is_provisionable(pod) and not pod.is_terminal:
+            self._ask(uid, key)
+
+    def _ask_for_node(self, name: str) -> None:
+        """A node is being disrupted: its pods need a place."""
+        node: Node | None = self._server.find("Node", name)
+        if node is not None and any(taint.key == DISRUPTED.key for taint in node.spec.taints):
+            self._trigger(f"Node {name}")
+            self._kernel.at(self._kernel.now + RETRIGGER, lambda: self._ask_for_node(name))
+
+    def _trigger(self, element: str) -> None:
+        self._batcher.trigger(element, self._kernel.now)
+        due = self._batcher.due
+        if due is not None and (self._batch is None or self._batch.when < due):
+            if self._batch is not None:
+                self._batch.cancel()
+            self._batch = self._kernel.at(due, self._provision)
+
+    def _provision(self) -> None:
+        """One round for what the batch has gathered."""
+        now = self._kernel.now
+        if any(machine.launched is None for machine in self._provider.machines.values()):
+            # The state is not synced while a claim has no machine yet.
+            self._batch = self._kernel.at(now + SECOND, self._provision)
+            return
+        self._batch = None
+        self._batcher.close(now)
+        self._log.ran(UP)
+        catalogue = self._shelf.catalogue(now)
+        results = schedule(self.engine, catalogue, self.state, now)
+        nominate(results, self.state, self.engine.options, now)
+        for claim in results.claims:
+            exceeded = may_launch(claim, self.state)
+            if exceeded is not None:
+                self._log.stopped(UP, claim.pool, len(claim.pods), "LimitExceeded", exceeded)
+                continue
+            machine = self._launch(claim, PROVISIONING)
+            if machine is not None:
+                self._log.decided(UP, claim.pool, 1, len(claim.pods), "PendingPods", _described(machine))
+        for key, reason in results.errors.items():
+            if self._said.get(key) != reason:
+                self._log.stopped(UP, "", 1, "NoPlace", f"{key}: {reason}")
+        self._said = results.errors
+
+    def _launch(self, claim: Claim, began: str) -> Machine | None:
+        """The cheapest that is in stock, the first by type, zone and terms at equal prices; None if nothing is."""
+        pool, well_known = self._pools[claim.pool], self.engine.options.well_known
+        found = [
+            (offer.price, item.name, offer.capacity_type, offer.zone)
+            for item in claim.types
+            for offer in available_offerings(item, claim.requirements, well_known)
+        ]
+        for price, name, capacity_type, zone in sorted(found):
+            kind, offer = self._types[pool.name, name], Offer(zone, capacity_type, price)
+            if self._provider.is_in_stock(pool.name, name, zone, capacity_type):
+                machine = self._provider.request(pool, kind, offer, began)
+                self._claim(machine, self._node_pools[pool.name])
+                return machine
+            self._shelf.mark(name, zone, capacity_type, self._kernel.now)
+            self._out_of_stock(pool, kind, offer)
+        return None
+
+    def _check_registration(self, machine: Machine) -> None:
+        if machine.registered is None and machine.ended is None:
+            self._log.stopped(UP, machine.pool.name, 0, "NeverRegistered", machine.node)
+            self._provider.terminate(machine.node, FAILED)
+
+    # ---- disruption --------------------------------------------------------------------------
+
+    def _disrupt(self) -> None:
+        """One step of the disruption loop."""
+        now = self._kernel.now
+        self._mark_settled()
+        self._log.ran(CONSOLIDATION)
+        scene = Scene(self.engine, self._shelf.catalogue(now), self.state)
+        step = self._disruption.advance(scene, now)
+        if isinstance(step, Start):
+            self._start(step.command)
+            self._kernel.at(now + _AT_ONCE, self._disrupt)
+        else:
+            self._kernel.at(step.until, self._disrupt)
+
+    def _start(self, command: Command) -> None:
+        """Taint the candidates and launch what replaces them."""
+        loop = DRIFT if command.reason == DRIFTED else CONSOLIDATION
+        replacements = []
+        for claim in command.replacements:
+            machine = self._launch(claim, REPLACEMENT)
+            if machine is None:
+                self._log.stopped(loop, claim.pool, 0, "OutOfStock", "no replacement can be had")
+                return
+            replacements.append(machine.node)
+            self._log.decided(loop, claim.pool, 1, len(claim.pods), "Replacement", _described(machine))
+        for candidate in command.candidates:
+            add_taint(self._server, candidate.name, DISRUPTED)
+            self._disrupted(candidate.name, is_disrupted=True)
+            pods = len(candidate.pods)
+            self._log.decided(
+                loop, candidate.pool.name, -1, pods, command.reason, f"{command.decision} {candidate.name}"
+            )
+        nominate(command.results, self.state, self.engine.options, self._kernel.now)
+        running = self.queue.start(command, replacements, self._kernel.now)
+        self._follow(running)
+
+    def _follow(self, running: Running) -> None:
+        """See how a command stands."""
+        verdict = self.queue.check(running, self._is_initialized, self._kernel.now)
+        if verdict == READY:
+            for candidate in running.command.candidates:
+                self._terminate(candidate.name, running.command.reason)
+            self.queue.finish(running, succeeded=True)
+        elif verdict == COMMAND_FAILED:
+            self.queue.finish(running, succeeded=False)
+            for candidate in running.command.candidates:
+                remove_taint(self._server, candidate.name, DISRUPTED.key)
+                self._disrupted(candidate.name, is_disrupted=False)
+            names = ", ".join(candidate.name for candidate in running.command.candidates)
+            self._log.stopped(CONSOLIDATION, "", 0, "ReplacementFailed", names)
+        else:
+            self._kernel.at(self._kernel.now + POLL, lambda: self._follow(running))
+
+    def _is_initialized(self, name: str) -> bool | None:
+        claim = self._claim_of(name)
+        return None if claim is None else claim.initialized is not None
+
+    def _disrupted(self, name: str, *, is_disrupted: bool) -> None:
+        machine = self._provider.machines.get(name)
+        if machine is not None and (machine.disrupted is not None) != is_disrupted:
+            machine.disrupted = self._kernel.now if is_disrupted else None
+            self._log.disrupted(machine)
+
+    def _expire(self, name: str, id: str) -> None:
+        claim, machine = self._claim_of(name), self._provider.machines.get(name)
+        if claim is None or machine is None or claim.provider_id != id or claim.deleting:
+            return
+        self._log.ran(EXPIRATION)
+        pods = len(self._informers.pods_on(name))
+        self._log.decided(EXPIRATION, machine.pool.name, -1, pods, EXPIRED, name)
+        self._terminate(name, EXPIRED)
+
+    def _terminate(self, name: str, reason: str) -> None:
+        """Delete a claim: its node is emptied, then its machine goes back."""
+        claim, machine = self._claim_of(name), self._provider.machines.get(name)
+        if claim is None or machine is None or claim.deleting:
+            return
+        self._update(changed(claim, deleting=True))
+        self._disrupted(name, is_disrupted=True)
+        if machine.registered is None:
+            self._provider.terminate(name, reason)
+            return
+        termination = self._terminating[name] = NodeTermination(
+            self._kernel,
+            self._server,
+            name,
+            pods_on=self._informers.pods_on,
+            grace=claim.termination_grace_period,
+            is_kept=lambda pod: may_not_be_disrupted(pod, self._kernel.now),
+            on_drained=lambda _: self._drained(name, reason),
+        )
+        termination.start()
+        self._ask_for_node(name)
+
+    def _drained(self, name: str, reason: str) -> None:
+        claim = self._claim_of(name)
+        if claim is not None:
+            self._update(changed(claim, terminating=True))
+        self._provider.terminate(name, reason)
+
+
+def _described(machine: Machine) -> str:
+    offer = machine.offer
+    where = f" in {offer.zone}" if offer.zone else ""
+    return f"{machine.node}: {machine.type.name} {offer.capacity_type}{where}"
+
+
+def _is_same_node(old: Node, new: Node) -> bool:
+    """Whether nothing has changed that Karpenter reads."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and old.spec == new.spec
+        and old.status.conditions == new.status.conditions
+        and old.status.allocatable == new.status.allocatable
+    )
+
+
+def _is_same_pod(old: ClusterPod, new: ClusterPod) -> bool:
+    """The same; readiness is none of its business."""
+    return (
+        old.spec is new.spec
+        and old.metadata is new.metadata
+        and old.deleted == new.deleted
+        and old.status.phase == new.status.phase
+        and old.status.conditions == new.status.conditions
+        and old.status.nominated_node_name == new.status.nominated_node_name
+        and old.status.start_time == new.status.start_time
+    )
+
+
+def _is_pod_event(old: ClusterPod, new: ClusterPod) -> bool:
+    """It was bound, or on its node it ended or began to end."""
+    if not new.spec.node_name:
+        return False
+    is_bound = not old.spec.node_name
+    return is_bound or old.is_terminal != new.is_terminal or (old.deleted is None) != (new.deleted is None)

@@ -1,0 +1,242 @@
+"""Whoever rents out machines: it takes requests, launches, loses and takes back machines, in virtual time.
+
+    request --request--> launched --boot--> registered --initialization--> ready
+       |-> out of stock        |-> never registers               notice --> interrupted
+
+The delays are drawn per machine from streams named by the node, which carries its number within the pool: two runs that
+decide alike meet the same luck. A Node registers as a kubelet registers it, not ready and tainted; that it has become
+ready is what its kubelet reports, and the node lifecycle controller removes the taint. Names of streams: supply/boot,
+supply/failure, supply/spot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec.structs import replace
+
+from stowplan_autoscaling.cluster.kubelet.delays import log_normal
+from stowplan_autoscaling.kernel import SECOND, nanoseconds
+
+from .machines import FAILED, INITIAL, INTERRUPTED, LOST, OUT_OF_STOCK, Machine
+from .pools import NOT_READY, SPOT, MachineType, Offer, Pool, node_of
+
+if TYPE_CHECKING:
+    from stowplan_autoscaling.cluster.api_server import ApiServer
+    from stowplan_autoscaling.cluster.kubelet import Kubelets
+    from stowplan_autoscaling.cluster.node_faults import NodeFaults
+    from stowplan_autoscaling.cluster.objects.nodes import Node
+    from stowplan_autoscaling.kernel import Kernel
+    from stowplan_autoscaling.resources.node_pools import ProviderSpec, StockOut
+    from stowplan_autoscaling.streams import Streams
+
+_HOUR: Final = 3600.0
+
+
+class ProviderListener(Protocol):
+    """Told what becomes of machines, at the moment itself."""
+
+    def machine_changed(self, machine: Machine) -> None:
+        """It was launched, or its Node exists, or it is ready, or it is being taken back."""
+
+    def machine_failed(self, machine: Machine) -> None:
+        """It could not be had; `machine.end` is OutOfStock."""
+
+    def machine_noticed(self, machine: Machine) -> None:
+        """It will be taken back after the notice."""
+
+    def machine_ended(self, machine: Machine) -> None:
+        """It is gone, and its Node with it."""
+
+
+class Provider:
+    """The one of a run. `start`: the beginning of the run on the virtual clock."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        server: ApiServer,
+        streams: Streams,
+        spec: ProviderSpec,
+        faults: NodeFaults,
+        kubelets: Kubelets,
+        *,
+        start: int,
+    ) -> None:
+        self._kernel = kernel
+        self._server = server
+        self._streams = streams
+        self._spec = spec
+        self._faults = faults
+        self._kubelets = kubelets
+        self._start = start
+        self._numbers: dict[str, int] = {}
+        self._boot = log_normal(spec.boot.median / SECOND, spec.boot.sigma)
+        self.machines: dict[str, Machine] = {}
+        """Those that are there or on their way, by node."""
+        self.listeners: list[ProviderListener] = []
+        server.observers.append(self._observe)
+
+    # ---- requests ----------------------------------------------------------------------------
+
+    def add_initial(self, pool: Pool, type: MachineType, offer: Offer) -> Machine:
+        """A machine that has been there before the run, with its Node."""
+        machine = self._new(pool, type, offer, INITIAL)
+        machine.launched = machine.registered = machine.ready = self._kernel.now
+        self._server.create("Node", node_of(pool, type, offer, machine.node, ready=True))
+        self._tell(machine)
+        self._plan_interruption(machine)
+        return machine
+
+    def request(
+        self, pool: Pool, type: MachineType, offer: Offer, began: str, change: Callable[[Node], Node] | None = None
+    ) -> Machine:
+        """Ask for a machine. `change` has a word about its Node before that registers."""
+        machine = self._new(pool, type, offer, began)
+        self._kernel.later(self._kernel.now + self._spec.request, lambda: self._launch(machine, change))
+        return machine
+
+    def terminate(self, node: str, reason: str) -> None:
+        """Take a machine back. Nothing happens for one that is on its way out, or was never there."""
+        machine = self.machines.get(node)
+        if machine is None or machine.deleting is not None:
+            return
+        machine.deleting = self._kernel.now
+        machine.end = machine.end or reason
+        if machine.launched is None:
+            self._end(machine)
+            return
+        self._tell(machine)
+        self._kernel.later(self._kernel.now + self._spec.shutdown, lambda: self._end(machine))
+
+    def is_in_stock(self, pool: str, type: str, zone: str, capacity_type: str) -> bool:
+        """Whether such a machine can be had now."""
+        since = self._kernel.now - self._start
+        return not any(
+            _is_about(each, pool, type, zone, capacity_type)
+            and each.at <= since
+            and (each.duration is None or since < each.at + each.duration)
+            for each in self._spec.stock_outs
+        )
+
+    def times_of(self, node: str) -> tuple[int, int] | None:
+        """When a node was asked for and took pods; None for one that is no machine, or was there from the start."""
+        machine = self.machines.get(node)
+        if machine is None or machine.ready is None or machine.began == INITIAL:
+            return None
+        return machine.requested, machine.ready
+
+    def _new(self, pool: Pool, type: MachineType, offer: Offer, began: str) -> Machine:
+        number = self._numbers[pool.name] = self._numbers.get(pool.name, 0) + 1
+        machine = Machine(pool, type, offer, number, self._kernel.now, began)
+        self.machines[machine.node] = machine
+        return machine
+
+    # ---- what becomes of them ----------------------------------------------------------------
+
+    def _launch(self, machine: Machine, change: Callable[[Node], Node] | None) -> None:
+        if machine.ended is not None:
+            return
+        offer = machine.offer
+        if not self.is_in_stock(machine.pool.name, machine.type.name, offer.zone, offer.capacity_type):
+            machine.end, machine.ended = OUT_OF_STOCK, self._kernel.now
+            del self.machines[machine.node]
+            for listener in self.listeners:
+                listener.machine_failed(machine)
+            return
+        machine.launched = self._kernel.now
+        self._tell(machine)
+        self._plan_interruption(machine)
+        if self._streams.uniform("supply/failure", machine.node) >= self._spec.failures:
+            self._kernel.later(self._kernel.now + self._boot_time(machine), lambda: self._register(machine, change))
+
+    def _boot_time(self, machine: Machine) -> int:
+        limits = self._spec.boot
+        time = max(self._boot.of(self._streams.uniform("supply/boot", machine.node)), limits.minimum)
+        return time if limits.maximum is None else min(time, limits.maximum)
+
+    def _register(self, machine: Machine, change: Callable[[Node], Node] | None) -> None:
+        if machine.deleting is not None or machine.ended is not None:
+            return
+        machine.registered = self._kernel.now
+        node = node_of(machine.pool, machine.type, machine.offer, machine.node, ready=False)
+        self._server.create("Node", node if change is None else change(node))
+        self._tell(machine)
+        self._kernel.later(self._kernel.now + self._spec.initialization, lambda: self._report_ready(machine))
+
+    def _report_ready(self, machine: Machine) -> None:
+        """The kubelet says that it is ready; whoever put startup taints there takes them away."""
+        node: Node | None = self._server.find("Node", machine.node)
+        if node is None or machine.ended is not None:
+            return
+        startup = machine.pool.startup_taints
+        if startup:
+            taints = tuple(taint for taint in node.spec.taints if taint not in startup)
+            self._server.update("Node", replace(node, spec=replace(node.spec, taints=taints)))
+        self._faults.report(machine.node, ready=True)
+
+    def _observe(self, kind: str, old: Any, new: Any) -> None:
+        """A machine is ready when its Node takes pods: the lifecycle controller has taken the taint away."""
+        if kind != "Node":
+            return
+        node: Node = old if new is None else new
+        machine = self.machines.get(node.metadata.name)
+        if machine is None:
+            return
+        if new is None:
+            # A Node that somebody else has removed leaves a machine behind that is of no use.
+            if machine.ended is None:
+                self.terminate(machine.node, LOST)
+        elif machine.ready is None and machine.registered is not None and _takes_pods(node):
+            machine.ready = self._kernel.now
+            self._tell(machine)
+
+    def _end(self, machine: Machine) -> None:
+        if machine.ended is not None:
+            return
+        machine.ended = self._kernel.now
+        machine.end = machine.end or FAILED
+        del self.machines[machine.node]
+        for listener in self.listeners:
+            listener.machine_ended(machine)
+        if machine.registered is not None and self._server.find("Node", machine.node) is not None:
+            self._kubelets.stop_node(machine.node)
+            self._server.remove("Node", machine.node)
+
+    def _tell(self, machine: Machine) -> None:
+        for listener in self.listeners:
+            listener.machine_changed(machine)
+
+    # ---- spot --------------------------------------------------------------------------------
+
+    def _plan_interruption(self, machine: Machine) -> None:
+        """Interruptions come without memory: the time until the first is exponential."""
+        rate = self._spec.spot.interruptions_per_hour
+        if machine.offer.capacity_type != SPOT or not rate:
+            return
+        u = self._streams.uniform("supply/spot", machine.node)
+        notice = self._kernel.now + nanoseconds(-math.log1p(-u) * _HOUR / rate)
+        self._kernel.later(notice, lambda: self._notice(machine))
+
+    def _notice(self, machine: Machine) -> None:
+        if machine.ended is not None or machine.deleting is not None:
+            return
+        machine.end = INTERRUPTED
+        for listener in self.listeners:
+            listener.machine_noticed(machine)
+        self._kernel.later(self._kernel.now + self._spec.spot.notice, lambda: self._end(machine))
+
+
+def _takes_pods(node: Node) -> bool:
+    return not any(taint.key == NOT_READY.key for taint in node.spec.taints)
+
+
+def _is_about(stock_out: StockOut, pool: str, type: str, zone: str, capacity_type: str) -> bool:
+    return (
+        stock_out.pool in {"", pool}
+        and stock_out.instance_type in {"", type}
+        and stock_out.zone in {"", zone}
+        and stock_out.capacity_type in {None, capacity_type}
+    )
