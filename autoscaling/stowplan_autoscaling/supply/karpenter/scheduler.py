@@ -139,6 +139,8 @@ class Scheduler:
             engine.options.well_known, state, snapshot, catalogue.universe, frozenset(rows), moving,
             ignore_preferences=engine.options.ignore_preferences,
         )  # fmt: skip
+        self._cheaper_than: float | None = None
+        self._is_hopeless = False
         self._left: dict[str, dict[str, int]] = {}
         for pool in catalogue.pools:
             if pool.limits is not None:
@@ -151,6 +153,20 @@ class Scheduler:
 
     def solve(self) -> Results:
         """Place the pods: those that wait, and those that move."""
+        return self._results(self._place())
+
+    def solve_below(self, price: float) -> Results | None:
+        """The same where only a result with at most one claim, for a machine below that price per hour, is of use.
+
+        None as soon as it is plain that there is none: claims and their pods only grow during a round, and types only
+        drop out.
+        """
+        self._cheaper_than = price
+        failed = self._place()
+        return None if self._is_hopeless else self._results(failed)
+
+    def _place(self) -> dict[str, tuple[Pod, str]]:
+        """Place the pods; returns those that found no place, with the reason."""
         for known in self._pods:
             self._topology.rules(known.shape)
         queue = deque(sorted(self._pods, key=_rank))
@@ -159,13 +175,15 @@ class Scheduler:
         while queue and last_length.get(queue[0].key) != len(queue):
             known = queue.popleft()
             reason = self._try(known.pod, known.shape)
+            if self._is_hopeless:
+                break
             if reason is None:
                 failed.pop(known.key, None)
                 continue
             failed[known.key] = known.pod, reason
             queue.append(known)
             last_length[known.key] = len(queue)
-        return self._results(failed)
+        return failed
 
     def _try(self, pod: Pod, shape: Shape) -> str | None:
         """Place the pod, one wish less at a time. Returns why not."""
@@ -187,8 +205,21 @@ class Scheduler:
         if self._existing.place(pod, shape, self._topology, rules, is_candidate=is_candidate):
             return None
         if self._claims.place(pod, shape, self._topology, rules):
+            self._look_at_claims()
             return None
         return self._open(pod, shape)
+
+    def _look_at_claims(self) -> None:
+        """Whether the claims are still few and cheap enough."""
+        if self._cheaper_than is None:
+            return
+        claims = self._claims.claims
+        if len(claims) > 1:
+            self._is_hopeless = True
+            return
+        template = claims[0].template
+        cheap = template.table.cheapest(template.requirements) < self._cheaper_than
+        self._is_hopeless = not bool((claims[0].mask & cheap).any())
 
     def _open(self, pod: Pod, shape: Shape) -> str | None:
         """Place the pod on a new claim of the first pool that has one. Returns why not."""
@@ -217,6 +248,7 @@ class Scheduler:
             left = self._left.get(claim.pool)
             if left is not None:
                 self._left[claim.pool] = amounts_left(left, claim)
+            self._look_at_claims()
             return None
         return "; ".join(reasons) or "nodepool requirements filtered out all available instance types"
 

@@ -52,20 +52,23 @@ class Scene:
         """The scheduling round without the candidates; None if one of them is on its way out already.
 
         Pods that would rely on a node that is not initialized yet count as not placed. With `consolidating` it is also
-        None where it is plain that no cheaper machine could take what fits nowhere else.
+        None where nothing can come of it: more than one new machine is needed, or one that is not cheaper.
         """
         snapshot = self.snapshot
         gone = [candidate.name for candidate in candidates]
         if not snapshot.deleting_names.isdisjoint(gone):
             return None
         moving = self.moving(candidates, now)
-        if consolidating and is_hopeless(snapshot, self.catalogue, gone, moving, total_price(candidates)):
+        if consolidating and is_hopeless(snapshot, self.catalogue, gone, moving, total_price(candidates), now):
             return None
         leaving = leaving_pods(snapshot, now)
-        results = Scheduler(
+        round_ = Scheduler(
             self.engine, self.catalogue, self.state, snapshot, now, [*moving, *leaving], gone,
             consolidating=consolidating,
-        ).solve()  # fmt: skip
+        )  # fmt: skip
+        results = round_.solve_below(total_price(candidates)) if consolidating else round_.solve()
+        if results is None:
+            return None
         left = {known.key for known in leaving}
         for node, placed in results.existing:
             if not node.is_initialized:
