@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 # The interpreter for .venv; by default the newest one found that can make a virtual environment.
 PYTHON ?=
 # What the demo runs.
-DEMO ?= simulate examples/demo --config examples/profiles/default.yaml --config examples/profiles/most-allocated.yaml
+DEMO ?= compare -f examples/bookshop/simulation.yaml --results build/bookshop
 # Further arguments of pytest, such as PYTEST_ARGS="tests/scheduler -x".
 PYTEST_ARGS ?=
 # Further arguments of the benchmark, conformance and differential drivers.
@@ -59,7 +59,7 @@ lock: ## write constraints.txt anew from pyproject.toml (needs uv)
 # ---- the main job -------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: venv ## two scheduler profiles on the bundled cluster, side by side
+demo: venv ## a day of the bookshop with two candidates, and the report: build/bookshop/report.html
 	@$(BIN)/stowplan $(DEMO)
 
 # ---- checks -------------------------------------------------------------------------------------------------------------------
@@ -86,6 +86,10 @@ format: venv ## let ruff format and fix what it can
 oracle: ## build the real kube-scheduler, controllers and control plane that tests ask (needs Go)
 	@tests/conformance/build.sh
 
+.PHONY: study
+study: venv ## the study on recorded demand and real prices, about ten minutes: docs/study.md (needs the shared data)
+	@docs/study/run.sh $(BIN)/stowplan $(ARGS)
+
 .PHONY: conformance
 conformance: venv ## compare with the recorded answers: tag, scenarios, identical, different, unsupported
 	@$(BIN)/python tests/conformance/run.py $(ARGS)
@@ -100,6 +104,14 @@ bench: venv ## the tables of speeds, beside the real kube-scheduler and controll
 	@tests/conformance/build.sh bench controllers >/dev/null || [ $$? -eq 3 ]
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
 	@$(BIN)/python tests/benchmarks/cluster_rate.py $(CLUSTER_ARGS)
+	@$(BIN)/python tests/benchmarks/supply_rate.py karpenter
+	@$(BIN)/python tests/benchmarks/supply_rate.py cluster-autoscaler
+
+.PHONY: live-check
+live-check: venv ## predict, then observe a real HPA, scheduler and Karpenter: docs/live-check.md (needs Go, openssl; 15 minutes)
+	@tests/conformance/build.sh rig >/dev/null
+	@tests/live/build.sh --missing >/dev/null
+	@$(BIN)/python tests/live/run.py $(ARGS)
 
 .PHONY: clean
 clean: ## remove the environment, caches and results

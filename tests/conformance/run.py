@@ -8,8 +8,11 @@ unanswered only if a pod of it uses volumes, resource claims or a resource that 
 is read off the scenario here, not believed.
 
 The modes hpa, cluster and workloads ask ``python -m stowplan_autoscaling.conformance``; every scenario of theirs must
-be answered. The answers of workloads are under ``golden/``, those of hpa and cluster in the shared folder; where that
-is absent, these two are left out with a note, unless they are asked for by name.
+be answered. The answers of workloads are under ``golden/``, those of hpa, cluster and the supply modes in the shared
+folder; where that is absent, these are left out with a note, unless they are asked for by name.
+
+The modes karpenter and cluster-autoscaler ask it, too, and are judged by the shared folder's own comparer, which knows
+where upstream itself has several answers.
 
 Exit codes: 0 nothing differs and nothing else is left unanswered, 1 otherwise, 2 bad use.
 """
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,8 +35,14 @@ from support.recorded import comparer  # noqa: E402
 
 SCHEDULER_MODES = ("evaluate", "run", "config")
 CONTROLLER_MODES = ("hpa", "cluster", "workloads")
-MODES = SCHEDULER_MODES + CONTROLLER_MODES
-SHARED_ONLY = {"hpa": ("hpa/hpa.jsonl.gz", "hpa/vectors.jsonl.gz"), "cluster": ("cluster/cluster.jsonl.gz",)}
+SUPPLY_MODES = ("karpenter", "cluster-autoscaler")
+MODES = SCHEDULER_MODES + CONTROLLER_MODES + SUPPLY_MODES
+SHARED_ONLY = {
+    "hpa": ("hpa/hpa.jsonl.gz", "hpa/vectors.jsonl.gz"),
+    "cluster": ("cluster/cluster.jsonl.gz",),
+    "karpenter": ("karpenter/provisioning.jsonl.gz", "karpenter/disruption.jsonl.gz"),
+    "cluster-autoscaler": ("cluster-autoscaler/scale-up.json.gz", "cluster-autoscaler/scale-down.json.gz"),
+}
 """Modes whose recorded answers are too big to be carried: the files below the shared folder's ``conformance``."""
 
 WIDTH = 34  # of the column of tags
@@ -152,6 +162,14 @@ def compare_mode(mode: str, path: Path, tag: str | None = None, limit: int | Non
     return Comparison(mode, report, needless)
 
 
+def compare_supply(mode: str, path: Path, limit: int | None = None) -> bool:
+    """Have the shared comparer ask us and print what it finds; whether nothing is different or left unanswered."""
+    command = [sys.executable, str(path.parents[1] / "compare_supply.py"), mode, str(path)]
+    if limit is not None:
+        command += ["--limit", str(limit)]
+    return subprocess.run([*command, "--", *our_command(mode)], check=False).returncode == 0
+
+
 # ---- printing --------------------------------------------------------------------------------------------------------
 
 
@@ -200,6 +218,11 @@ def main(argv: list[str] | None = None) -> int:
                 return 2
             continue
         for path in paths:
+            if mode in SUPPLY_MODES:
+                print(f"{path.name}:", flush=True)
+                ok &= compare_supply(mode, path, options.limit)
+                print()
+                continue
             try:
                 comparison = compare_mode(mode, path, options.tag, options.limit)
             except (OSError, ValueError) as failure:

@@ -17,6 +17,7 @@ from stowplan_autoscaling.inputs.decode import explain, without_nulls
 from stowplan_autoscaling.inputs.errors import FieldError, InputError, shown
 from stowplan_autoscaling.keda import ExternalTrigger, ScaledObject, check_scaled_object, decode_scaled_object
 from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.supply.pools import ZONE_LABEL
 from stowplan_scheduler.timestamps import format_time, parse_time
 
 from .base import ObjectRef, duplicate
@@ -24,7 +25,7 @@ from .demand import Demand, RunTime
 from .faults import Fault, Nodes
 from .findings import near
 from .manifests import Manifest
-from .node_groups import ZONE_LABEL, node_names
+from .node_groups import node_names
 from .simulation import SimulationSpec
 from .values import format_duration
 

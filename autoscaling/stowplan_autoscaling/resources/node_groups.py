@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from stowplan_autoscaling.cluster.kubelet.allocatable import allocatable
 from stowplan_autoscaling.inputs.errors import FieldError
+from stowplan_autoscaling.supply.pools import INSTANCE_TYPE_LABEL, ZONE_LABEL
 from stowplan_scheduler.quantity import QuantityError, parse_quantity
 
 from .cluster import NodeGroup, Reservations
 
 GROUP_LABEL: Final = "stowplan.io/node-group"
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
-INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 MAX_PODS: Final = "110"
 """kubelet's --max-pods."""
 

@@ -23,11 +23,11 @@ def loaded(folder: Path, simulation: Any, **options: Any) -> LoadedSimulation:
 
 
 def test_the_bookshop_can_be_read() -> None:
-    """The example has two profiles, six nodes, and Jobs that come by chance: 120 an hour for a day."""
+    """The example has two profiles, two pools, and Jobs that come by chance: 120 an hour for a day."""
     found = load_simulation(str(ROOT / "examples" / "bookshop" / "simulation.yaml"))
     assert found.warnings == ()
     assert [profile.scheduler_name for profile in found.scheduler.profiles] == ["default-scheduler", "batch-packer"]
-    assert len(found.of("Node")) == 6
+    assert [(pool.name, len(pool.types[0].offers)) for pool in found.pools] == [("general", 3), ("batch", 3)]
     arrivals = found.loads["image-resize"].arrivals
     assert arrivals is not None
     assert 2600 < len(arrivals) < 3160  # five standard deviations of 2,880 on either side

@@ -41,6 +41,7 @@ from stowplan_autoscaling.supply.machines import FAILED, SCALE_UP, Machine
 from stowplan_autoscaling.supply.pools import POOL_LABEL, Offer, Pool, node_of, provider_id
 
 from .base import INTERRUPTION, SupplyLog
+from .changes import is_same_node
 from .node_taints import add_taint, remove_taint, set_unschedulable
 from .scale_down_drain import ScaleDownDrain
 
@@ -129,7 +130,7 @@ class AutoscalerLoop:
             if old is not None:
                 self._observation.remove_node(old.metadata.name)
             return
-        if old is not None and _is_same_node(old, new):
+        if old is not None and is_same_node(old, new):
             return
         pool = new.metadata.labels.get(POOL_LABEL)
         group = pool if pool in self._pools else None
@@ -411,17 +412,6 @@ def _priorities(pools: Sequence[Pool]) -> str:
         by_priority.setdefault(pool.spec.priority, []).append(f"^{pool.name}$")
     return "".join(
         f"{priority}:\n" + "".join(f"- {name}\n" for name in names) for priority, names in by_priority.items()
-    )
-
-
-def _is_same_node(old: Node, new: Node) -> bool:
-    """Whether nothing has changed that the autoscaler reads."""
-    return (
-        old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
-        and old.spec == new.spec
-        and old.status.conditions == new.status.conditions
-        and old.status.allocatable == new.status.allocatable
     )
 
 

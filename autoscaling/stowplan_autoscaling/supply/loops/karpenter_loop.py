@@ -44,6 +44,7 @@ from stowplan_autoscaling.supply.machines import FAILED, PROVISIONING, REPLACEME
 from stowplan_autoscaling.supply.pools import MachineType, Offer, Pool, provider_id
 
 from .base import INTERRUPTION, SupplyLog
+from .changes import is_same_node
 from .daemon_pods import daemon_pod
 from .karpenter_setup import Shelf, node_pool_of, options_of
 from .node_taints import add_taint, remove_taint
@@ -129,7 +130,7 @@ class KarpenterLoop:
             if old is not None:
                 self.state.delete_node(old.metadata.name, now)
             return
-        if old is not None and _is_same_node(old, new):
+        if old is not None and is_same_node(old, new):
             return
         self.state.update_node(new, now)
         machine = self._provider.machines.get(new.metadata.name)
@@ -460,17 +461,6 @@ def _described(machine: Machine) -> str:
     offer = machine.offer
     where = f" in {offer.zone}" if offer.zone else ""
     return f"{machine.node}: {machine.type.name} {offer.capacity_type}{where}"
-
-
-def _is_same_node(old: Node, new: Node) -> bool:
-    """Whether nothing has changed that Karpenter reads."""
-    return (
-        old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
-        and old.spec == new.spec
-        and old.status.conditions == new.status.conditions
-        and old.status.allocatable == new.status.allocatable
-    )
 
 
 def _is_same_pod(old: ClusterPod, new: ClusterPod) -> bool:
