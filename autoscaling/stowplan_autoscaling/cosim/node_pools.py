@@ -13,17 +13,19 @@ import numpy as np
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_autoscaling.resources.node_groups import GROUP_LABEL
 from stowplan_autoscaling.results import NodeRecord, Paid, PoolSample
-from stowplan_autoscaling.supply.machines import INITIAL, RUNNING, Machine
+from stowplan_autoscaling.supply.machines import FAILED, INITIAL, INTERRUPTED, LOST, RUNNING, Machine
 from stowplan_autoscaling.supply.pools import INSTANCE_TYPE_LABEL, ON_DEMAND, POOL_LABEL, ZONE_LABEL
+
+from .pods import DONE, PodBook
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.objects.nodes import Node
     from stowplan_autoscaling.supply.provider import Provider
 
     from .load_engine import LoadEngine
-    from .pods import PodBook
     from .world import World
 
+_UNFORESEEN: Final = frozenset({INTERRUPTED, LOST, FAILED})
 _READY: Final = frozenset({"Ready", "Cordoned"})
 
 
@@ -224,9 +226,18 @@ class NodePools:
     def machine_ended(self, machine: Machine) -> None:
         """It is gone."""
         self._machines_changed = True
+        self._end_pods(machine)
         if self._world.has_begun:
             self._world.recorder.no_longer_paid(machine.node, self._world.seconds)
         self._record(machine, machine.end)
+
+    def _end_pods(self, machine: Machine) -> None:
+        """What is still on it goes with it: the garbage collector will only say so later."""
+        end = "NodeLost" if machine.end in _UNFORESEEN else "Deleted"
+        for key in () if self._provider is None else self._provider.pods_on(machine.node):
+            life = self._book.lives.get(key)
+            if life is not None and life.state != DONE:
+                life.end = life.end or end
 
     def machine_disrupted(self) -> None:
         """Somebody has begun to empty one."""

@@ -29,6 +29,9 @@ def settings_of(loaded: LoadedSimulation) -> Settings:
     """All that are set, by path, as text."""
     spec = loaded.simulation.model_dump(mode="json", by_alias=True)["spec"]
     found: Settings = {}
+    # Of an engine only what is set: another one has other settings, and a list of defaults says nothing.
+    spec["supply"] = loaded.spec.supply.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    found.update({f"supply.{engine}": "yes" for engine in spec["supply"]})
     for name, value in spec.items():
         if name not in _ELSEWHERE:
             found.update(_flat(name, _without_objects(name, value)))

@@ -128,6 +128,10 @@ class Provider:
             return None
         return machine.requested, machine.ready
 
+    def pods_on(self, node: str) -> list[str]:
+        """Keys of the pods that the kubelet of a machine looks after."""
+        return self._kubelets.pods_on(node)
+
     def _new(self, pool: Pool, type: MachineType, offer: Offer, began: str) -> Machine:
         number = self._numbers[pool.name] = self._numbers.get(pool.name, 0) + 1
         machine = Machine(pool, type, offer, number, self._kernel.now, began)

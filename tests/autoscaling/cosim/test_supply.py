@@ -310,3 +310,19 @@ def test_each_loop_says_what_it_looks_at_and_how_late(tmp_path: Path) -> None:
     assert (up.decisions, down.decisions) == (1, 0)
     assert 25 <= up.runs <= 40
     assert down.target == "at most 50%"
+
+
+def test_pods_of_daemon_sets_go_with_their_node_and_wait_for_nobody(tmp_path: Path) -> None:
+    """Each new node gets one as soon as it is there; none of its waiting is anybody's decision."""
+    agent = deployment("agent")
+    agent["kind"] = "DaemonSet"
+    del agent["spec"]["replicas"]
+    agent["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    agent["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    web = deployment(replicas=4, resources={"requests": {"cpu": "3"}})
+    pool = {"disruption": {"expireAfter": "4m"}}
+    played = play(tmp_path, pooled(agent, web, pool=pool, duration="10m"))
+    agents = played.pods("DaemonSet shop/agent")
+    assert len(agents) >= 8
+    assert {pod.end for pod in agents} == {"Running", "Deleted"}
+    assert {pod.waiting[:3] for pod in agents} == {(0.0, 0.0, 0.0)}
