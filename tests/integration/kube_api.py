@@ -9,12 +9,23 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 JSON: Final = "application/json"
+ANYTHING: Final = "*/*"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 Manifest = dict[str, Any]
 
 _CLUSTER_SCOPED: Final = frozenset(
-    {"Namespace", "Node", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+    {
+        "APIService",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "KWOKNodeClass",
+        "Namespace",
+        "Node",
+        "NodePool",
+        "PriorityClass",
+    }
 )
 
 
@@ -57,16 +68,16 @@ class KubeApi:
     def __init__(self, host: str, port: int, *, token: str, authority: Path | None = None) -> None:
         context = ssl.create_default_context(cafile=authority)
         self._connection = http.client.HTTPSConnection(host, port, timeout=30, context=context)
-        self._headers = {"Authorization": f"Bearer {token}", "Accept": JSON}
+        self._headers = {"Authorization": f"Bearer {token}"}
 
     def close(self) -> None:
         """End the connection; the next request opens another one."""
         self._connection.close()
 
-    def request(self, method: str, path: str, body: Any = None, *, content: str = JSON) -> Answer:
-        """One request. Raises OSError, HTTPException."""
+    def request(self, method: str, path: str, body: Any = None, *, content: str = JSON, accept: str = JSON) -> Answer:
+        """One request; an answer that is no JSON has its text as message. Raises OSError, HTTPException."""
         data = None if body is None else json.dumps(body)
-        headers = self._headers if data is None else {**self._headers, "Content-Type": content}
+        headers = {**self._headers, "Accept": accept, **({} if data is None else {"Content-Type": content})}
         try:
             self._connection.request(method, path, data, headers)
             response = self._connection.getresponse()
