@@ -27,8 +27,31 @@ class Streams:
 
     def uniform(self, purpose: str, key: str = "") -> float:
         """One number in [0, 1) that depends on the seed and the names only: asked twice, it is the same."""
-        return (self._seed(purpose, key) >> 75) / (1 << 53)
+        return _in_unit(self._seed(purpose, key))
+
+    def stem(self, purpose: str, beginning: str) -> Stem:
+        """For many keys that begin alike: `stem(p, "n1#").uniform("7")` is `uniform(p, "n1#7")`."""
+        return Stem(hashlib.blake2b(f"{self.seed}\0{purpose}\0{beginning}".encode(), digest_size=16))
 
     def _seed(self, purpose: str, key: str) -> int:
         digest = hashlib.blake2b(f"{self.seed}\0{purpose}\0{key}".encode(), digest_size=16).digest()
         return int.from_bytes(digest, "big")
+
+
+class Stem:
+    """The beginning of keys; see `Streams.stem`."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, begun: hashlib.blake2b) -> None:
+        self._begun = begun
+
+    def uniform(self, rest: str) -> float:
+        """The number of the key that goes on with `rest`."""
+        digest = self._begun.copy()
+        digest.update(rest.encode())
+        return _in_unit(int.from_bytes(digest.digest(), "big"))
+
+
+def _in_unit(seed: int) -> float:
+    return (seed >> 75) / (1 << 53)

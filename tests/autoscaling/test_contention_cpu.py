@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stowplan_autoscaling.contention import (
     UNLIMITED,
     CpuShares,
+    CpuTree,
     QosClass,
     cpu_shares,
     cpu_weight,
@@ -205,3 +206,20 @@ def test_the_level_is_the_one_that_uses_up_the_capacity(rows: list[tuple[int, in
         assert got.tolist() == demand.tolist()
     else:
         assert float(np.minimum(demand, weight * level[0]).sum()) == pytest.approx(capacity, abs=1e-6)
+
+
+def test_a_tree_divides_one_demand_after_the_other() -> None:
+    """Room for all, too little for all, room again: each time as if it were the first."""
+    pods = {
+        "node": np.asarray([0, 0, 1, 1]),
+        "capacity": np.asarray([4.0, 2.0]),
+        "request": np.asarray([1000, 4000, 0, 500]),
+        "limit": np.asarray([UNLIMITED, UNLIMITED, UNLIMITED, 700]),
+        "qos": np.asarray([BURSTABLE, BURSTABLE, BEST_EFFORT, GUARANTEED]),
+    }
+    tree = CpuTree(**pods)
+    for demand in ([1.0, 2.0, 0.5, 0.5], [9.0, 9.0, 9.0, 9.0], [1.0, 2.0, 0.5, 0.5]):
+        got, anew = tree.share(np.asarray(demand)), share_cpu(demand=np.asarray(demand), **pods)
+        for name in ("granted", "available", "alone", "throttled"):
+            assert getattr(got, name).tolist() == getattr(anew, name).tolist()
+    assert tree.share(np.asarray([1.0, 2.0, 0.5, 0.5])).granted.tolist() == [1.0, 2.0, 0.5, 0.5]

@@ -49,3 +49,11 @@ def test_uniform_numbers_are_spread_evenly() -> None:
     assert abs(sum(found) / len(found) - 0.5) < 0.012
     tenths = [sum(1 for one in found if int(one * 10) == tenth) for tenth in range(10)]
     assert all(880 < count < 1_120 for count in tenths)
+
+
+def test_keys_that_begin_alike_have_the_numbers_that_they_have_anyway() -> None:
+    """A stem saves the hashing of what they share."""
+    streams = Streams(3)
+    stem = streams.stem("delay", "n1#")
+    for round in (0, 1, 0):
+        assert stem.uniform(str(round)) == streams.uniform("delay", f"n1#{round}")

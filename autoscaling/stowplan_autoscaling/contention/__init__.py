@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .cpu import CpuShares, cpu_shares, cpu_weight, share_cpu, throttled_periods, water_fill
+from .cpu import CpuShares, CpuTree, cpu_shares, cpu_weight, share_cpu, throttled_periods, water_fill
 from .memory import (
     HARD_THRESHOLD,
     available_memory,
@@ -22,6 +22,7 @@ __all__ = [
     "HARD_THRESHOLD",
     "UNLIMITED",
     "CpuShares",
+    "CpuTree",
     "PodResources",
     "QosClass",
     "available_memory",

@@ -119,33 +119,65 @@ def share_cpu(
     `limit` in milli cores (UNLIMITED: none), `qos` (QosClass). Per node: `capacity` in cores and what the `system`
     (kubelet, daemons outside pods) uses of it. Pods may use all that the system leaves, also what is reserved for it.
     """
-    nodes = len(capacity)
-    free = capacity if system is None else np.maximum(capacity - system, 0.0)
-    whole = np.rint(free * _NANO).astype(np.int64)
-    wanted = np.rint(np.minimum(demand, _MOST_CORES) * _NANO).astype(np.int64)
-    quota = np.where(limit == UNLIMITED, np.int64(_MOST_CORES * _NANO), np.maximum(limit, MIN_MILLI_LIMIT) * 10**6)
-    asked = np.minimum(wanted, quota)
-    weight = cpu_weight(np.where(qos == QosClass.BEST_EFFORT, MIN_SHARES, cpu_shares(request)))
+    tree = CpuTree(node=node, capacity=capacity, request=request, limit=limit, qos=qos, system=system)
+    return tree.share(demand)
 
-    child, children = _children(node, qos, nodes)
-    top_demand = _sums(asked, child, children)
-    top_weight = _child_weights(request, qos, weight, child, children, nodes)
-    top_node = np.concatenate((np.arange(2 * nodes) % nodes if nodes else np.zeros(0, np.int64), node[qos == 2]))
-    _, level = water_fill(top_node, whole, top_demand, top_weight)
-    room = _granted(top_demand, top_weight, level[top_node])
-    # What a group gets in whole nano cores; a group that gets all it wants hands it on without rounding.
-    inside = np.where(room >= top_demand, top_demand, np.floor(room)).astype(np.int64)
-    _, inner = water_fill(child, inside, asked, weight)
-    granted = _granted(asked, weight, inner[child])
-    used = np.bincount(node, weights=granted, minlength=nodes)
-    idle = np.maximum(whole - used, 0.0)
-    entitled = _entitled(weight, top_weight, child, children, whole[node], node, top_node, nodes)
-    return CpuShares(
-        granted=granted / _NANO,
-        available=np.minimum(np.maximum(granted + idle[node], entitled), quota) / _NANO,
-        alone=np.minimum(asked, whole[node]) / _NANO,
-        throttled=(np.minimum(wanted, np.maximum(whole[node], asked)) - asked) / _NANO,
-    )
+
+class CpuTree:
+    """The control groups of all nodes as long as no pod comes or goes: for one demand after the other."""
+
+    def __init__(
+        self,
+        *,
+        node: Ints,
+        capacity: Floats,
+        request: Ints,
+        limit: Ints,
+        qos: Ints,
+        system: Floats | None = None,
+    ) -> None:
+        """See `share_cpu`."""
+        nodes = self._nodes = len(capacity)
+        free = capacity if system is None else np.maximum(capacity - system, 0.0)
+        whole = self._whole = np.rint(free * _NANO).astype(np.int64)
+        self._node, self._alone = node, whole[node]
+        self._quota = np.where(
+            limit == UNLIMITED, np.int64(_MOST_CORES * _NANO), np.maximum(limit, MIN_MILLI_LIMIT) * 10**6
+        )
+        weight = self._weight = cpu_weight(np.where(qos == QosClass.BEST_EFFORT, MIN_SHARES, cpu_shares(request)))
+        child, children = self._child, self._children = _children(node, qos, nodes)
+        top_weight = self._top_weight = _child_weights(request, qos, weight, child, children, nodes)
+        first = np.arange(2 * nodes) % nodes if nodes else np.zeros(0, np.int64)
+        top_node = self._top_node = np.concatenate((first, node[qos == QosClass.GUARANTEED]))
+        self._entitled = _entitled(weight, top_weight, child, children, whole[node], node, top_node, nodes)
+
+    def share(self, demand: Floats) -> CpuShares:
+        """Divides the CPU; `demand` in cores, by pod."""
+        wanted = np.rint(np.minimum(demand, _MOST_CORES) * _NANO).astype(np.int64)
+        asked = np.minimum(wanted, self._quota)
+        granted = asked.astype(np.float64)
+        used = np.bincount(self._node, weights=granted, minlength=self._nodes)
+        if (used > self._whole).any():
+            granted = self._filled(asked)
+            used = np.bincount(self._node, weights=granted, minlength=self._nodes)
+        idle = np.maximum(self._whole - used, 0.0)
+        return CpuShares(
+            granted=granted / _NANO,
+            available=np.minimum(np.maximum(granted + idle[self._node], self._entitled), self._quota) / _NANO,
+            alone=np.minimum(asked, self._alone) / _NANO,
+            throttled=(np.minimum(wanted, np.maximum(self._alone, asked)) - asked) / _NANO,
+        )
+
+    def _filled(self, asked: Ints) -> Floats:
+        """What each gets where a node has less than its pods ask for."""
+        child, weight = self._child, self._weight
+        top_demand = _sums(asked, child, self._children)
+        _, level = water_fill(self._top_node, self._whole, top_demand, self._top_weight)
+        room = _granted(top_demand, self._top_weight, level[self._top_node])
+        # What a group gets in whole nano cores; a group that gets all it wants hands it on without rounding.
+        inside = np.where(room >= top_demand, top_demand, np.floor(room)).astype(np.int64)
+        _, inner = water_fill(child, inside, asked, weight)
+        return _granted(asked, weight, inner[child])
 
 
 def _children(node: Ints, qos: Ints, nodes: int) -> tuple[Ints, int]:
@@ -158,7 +190,7 @@ def _children(node: Ints, qos: Ints, nodes: int) -> tuple[Ints, int]:
 
 
 def _child_weights(request: Ints, qos: Ints, weight: Ints, child: Ints, children: int, nodes: int) -> Ints:
-    burstable = _sums(np.where(qos == QosClass.BURSTABLE, request, 0), child, children)
+    burstable = _small_sums(np.where(qos == QosClass.BURSTABLE, request, 0), child, children)
     result = np.ones(children, dtype=np.int64)
     result[nodes : 2 * nodes] = cpu_weight(cpu_shares(burstable[nodes : 2 * nodes]))
     result[2 * nodes :] = weight[qos == QosClass.GUARANTEED]
@@ -171,7 +203,7 @@ def _entitled(
     """What each pod gets when everybody on its node wants all."""
     present = np.bincount(child, minlength=children) > 0
     together = np.bincount(top_node, weights=np.where(present, top_weight, 0), minlength=nodes)
-    within = _sums(weight, child, children)
+    within = _small_sums(weight, child, children)
     return whole * (top_weight[child] / together[node]) * (weight / within[child])
 
 
@@ -222,6 +254,11 @@ def _sums(amounts: Ints, group: Ints, groups: int) -> Ints:
     result = np.zeros(groups, dtype=np.int64)
     np.add.at(result, group, amounts)
     return result
+
+
+def _small_sums(amounts: Ints, group: Ints, groups: int) -> Ints:
+    """The same where sums of floats are exact: below 2**53."""
+    return np.bincount(group, weights=amounts, minlength=groups).astype(np.int64)
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

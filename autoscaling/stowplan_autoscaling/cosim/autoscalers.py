@@ -35,7 +35,7 @@ from stowplan_autoscaling.results import AutoscalerSample
 from stowplan_scheduler.objects import key_of
 from stowplan_scheduler.quantity import parse_quantity
 
-from .pressure import Pressure, pressure_of
+from .pressure import CpuPressures, Pressure, pressure_of
 from .waiting import Change
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .groups import Group
     from .load_engine import LoadEngine
     from .metrics_engine import MetricsEngine
-    from .pods import PodBook
+    from .pods import PodBook, Workload
     from .world import World
 
 KIND: Final = "HorizontalPodAutoscaler"
@@ -134,6 +134,8 @@ class Autoscalers:
         self._metrics = metrics
         self._scalers: dict[str, _Scaler] = {}
         self._by_target: dict[str, str] = {}
+        self._cpu: CpuPressures | None = None
+        self._others: dict[str, Pressure] = {}
         self._trigger_metrics: dict[str, dict[str, str]] = {}
         """By key of an HPA that KEDA made: the names of its metrics by the names of their triggers."""
         self.keda = Keda(self, self._source, record=self._keda_event)
@@ -147,6 +149,8 @@ class Autoscalers:
     def _observe(self, kind: str, old: HorizontalPodAutoscaler | None, new: HorizontalPodAutoscaler | None) -> None:
         if kind != KIND:
             return
+        if new is None or old is None or old.spec is not new.spec:
+            self._cpu = None
         if new is None and old is not None:
             self._scalers.pop(key_of(old.metadata), None)
             self._by_target.pop(_target(old), None)
@@ -268,10 +272,28 @@ class Autoscalers:
 
     def _look(self, groups: list[Group]) -> None:
         now = self._world.kernel.now
+        if self._cpu is None:
+            self._sort()
+        if self._cpu is not None:
+            self._cpu.look(self._loads.looked_at, now)
+        if not self._others:
+            return
         for group in groups:
-            key = self._by_target.get(group.name)
-            if key is not None:
-                self._scalers[key].pressure.look(self._book.workload(group.name).replicas or 0, now)
+            pressure = self._others.get(group.name)
+            if pressure is not None:
+                pressure.look(self._book.workload(group.name).replicas or 0, now)
+
+    def _sort(self) -> None:
+        """Those of which only cores count are looked at together, the others one by one."""
+        members: list[tuple[int, Workload, Pressure]] = []
+        self._others = {}
+        for target, key in self._by_target.items():
+            pressure, group = self._scalers[key].pressure, self._loads.groups.get(target)
+            if group is not None and group.service is not None and pressure.cores is not None:
+                members.append((group.service.number, self._book.workload(target), pressure))
+            elif group is not None:
+                self._others[target] = pressure
+        self._cpu = CpuPressures(self._loads.fleet, members)
 
     def _cause(self, name: str) -> Change | None:
         key = self._by_target.get(name)
@@ -354,8 +376,14 @@ def _reason(outcome: Outcome) -> str:
     """Why it scaled, or what kept it from that."""
     if outcome.scale_to is not None:
         return outcome.reason
-    conditions = {each.type: each for each in outcome.status.conditions}
-    active, able, limited = (conditions.get(name) for name in (SCALING_ACTIVE, ABLE_TO_SCALE, SCALING_LIMITED))
+    active = able = limited = None
+    for condition in outcome.status.conditions:
+        if condition.type == SCALING_ACTIVE:
+            active = condition
+        elif condition.type == ABLE_TO_SCALE:
+            able = condition
+        elif condition.type == SCALING_LIMITED:
+            limited = condition
     if active is not None and active.status == "False":
         return active.reason
     if able is not None and (able.status == "False" or able.reason == _STABILIZED):
@@ -367,6 +395,9 @@ def _reason(outcome: Outcome) -> str:
 
 def _deciding(hpa: HorizontalPodAutoscaler, outcome: Outcome) -> tuple[str, float | None, float | None]:
     """Name, value and target of the metric that decided; of the first one if none did."""
+    metrics, statuses = hpa.spec.metrics, outcome.status.current_metrics
+    if len(metrics) == 1 == len(statuses):
+        return _name(metrics[0]), *_amounts(metrics[0], statuses[0])
     pairs = list(zip(hpa.spec.metrics, outcome.status.current_metrics, strict=False))
     named = [pair for pair in pairs if _name(pair[0]) in outcome.metric] if outcome.metric else []
     for metric, status in named or pairs[:1]:

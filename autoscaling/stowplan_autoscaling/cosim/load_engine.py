@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stowplan_autoscaling.cluster.pods import ClusterPod
-from stowplan_autoscaling.contention import share_cpu
+from stowplan_autoscaling.contention import CpuTree
 from stowplan_autoscaling.demand import Fleet, Service, WorkQueue
 from stowplan_autoscaling.kernel import MICROSECOND, SECOND, Timer
 from stowplan_autoscaling.resources.wiring import ceilings, service_model, start_delay, worker_model
@@ -57,16 +57,18 @@ class LoadEngine:
         self.history: UsageHistory | None = None
         self.nodes = NodeColumns()
         self.roster = Roster(self.nodes)
-        self._starting: dict[str, float] = {}
-        self.tasks = Tasks(world, self.roster, applications, self._note)
         self.fleet = Fleet()
         """The services that have their pods for themselves."""
+        self._starting: dict[str, float] = {}
+        self.tasks = Tasks(world, self.roster, applications, self._note)
         self.groups: dict[str, Group] = {}
         self._by_number: dict[int, Group] = {}
         self.entries: dict[str, Entry] = {}
         """By name of the demand."""
         self.throttled: dict[int, float] = {}
         """Core seconds that limits refused since they were read last, by number of the workload."""
+        self.looked_at = self.fleet.all()
+        """The services of the fleet that the last look brought up to now."""
         self.after_look: list[Callable[[list[Group]], None]] = []
         """Told of the groups that a look has brought up to now."""
         self._time = 0.0
@@ -80,6 +82,9 @@ class LoadEngine:
             entries = [self._entry(demand, applications, fleet) for demand in demands]
             group = self.groups[name] = Group(name, entries, self.roster)
             self._by_number[book.workload(name).number] = group
+        self._tree: CpuTree | None = None
+        self._tree_version = (0, 0)
+        """Of the rows and of the nodes that the tree was made of."""
         self._loads: Ints = np.zeros(0, np.int64)
         self._others = [group for group in self.groups.values() if group.service is None]
         book.listeners.append(self._pod_changed)
@@ -267,7 +272,7 @@ class LoadEngine:
             more = [group for group in self._of_workloads(changed) if group.name not in known]
             self._advance(more, seconds)
             due.extend(more)
-        self._grant(due)
+        self.looked_at = self._grant(due)
         self._set_speeds(due)
         self._record(due, now)
         self._plan_series()
@@ -300,7 +305,7 @@ class LoadEngine:
             if group.service is None:
                 group.want()
 
-    def _grant(self, groups: list[Group]) -> None:
+    def _grant(self, groups: list[Group]) -> Part:
         """Hand on what the nodes leave to the pods, and put the memory in use into the roster."""
         part = self._part(groups)
         place = self.fleet.place[part.rows]
@@ -310,6 +315,7 @@ class LoadEngine:
             if group.service is None:
                 group.grant()
                 group.look_at()
+        return part
 
     def _account(self, seconds: float) -> None:
         """Book what went on since the last look."""
@@ -336,14 +342,17 @@ class LoadEngine:
             return rows
         node = roster.node[rows]
         works = nodes.works[node]
-        shares = share_cpu(
-            node=node,
-            capacity=nodes.cpu,
-            demand=np.where(works, roster.demand[rows], 0.0),
-            request=roster.request[rows],
-            limit=roster.limit[rows],
-            qos=roster.qos[rows],
-        )
+        version = roster.version, nodes.version
+        if self._tree is None or self._tree_version != version:
+            self._tree_version = version
+            self._tree = CpuTree(
+                node=node,
+                capacity=nodes.cpu,
+                request=roster.request[rows],
+                limit=roster.limit[rows],
+                qos=roster.qos[rows],
+            )
+        shares = self._tree.share(np.where(works, roster.demand[rows], 0.0))
         available = np.where(works, shares.available, 0.0)
         changed: Ints = rows[available != roster.available[rows]]
         roster.granted[rows] = shares.granted

@@ -14,7 +14,6 @@ from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import r
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
 from stowplan_autoscaling.contention.memory import OOM_KILLED
 from stowplan_autoscaling.demand import Service
-from stowplan_autoscaling.demand import ServiceSample as WebSample
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_autoscaling.results import (
     AttemptRecord,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from stowplan_autoscaling.cluster.kubelet import Kubelets, PodTimeline
     from stowplan_autoscaling.cluster.objects.nodes import Node
+    from stowplan_autoscaling.demand.latency import Response
     from stowplan_autoscaling.resources.faults import Objective
     from stowplan_scheduler.framework.runtime import Decision
     from stowplan_scheduler.queue import QueuedPodInfo
@@ -160,17 +160,17 @@ class Observations:
     def _sample_service(self, name: str, entry: Entry, seconds: float) -> None:
         """Rates are means since the sample before, so that the rows add up to what the run served."""
         model = entry.model
-        found = model.sample()
-        dropped = model.dropped if isinstance(model, Service) else 0.0
-        offered, served, failed = self._rates(name, (model.arrived, model.served, dropped))
-        if isinstance(found, WebSample):
-            mean = found.response.mean
+        if isinstance(model, Service):
+            offered, served, failed = self._rates(name, (model.arrived, model.served, model.dropped))
+            response, waiting = model.response, model.waiting
+            mean = response.mean
             latency = None if math.isnan(mean) else mean
-            flight = in_flight(found.serving, mean, found.backlog)
-            row = ServiceSample(
-                seconds, name, offered, served, failed, flight, latency, self._within(name, found), found.backlog, 0.0
-            )
+            flight = in_flight(float(response.rate.sum()), mean, waiting)
+            within = self._within(name, response)
+            row = ServiceSample(seconds, name, offered, served, failed, flight, latency, within, waiting, 0.0)
         else:
+            offered, served, failed = self._rates(name, (model.arrived, model.served, 0.0))
+            found = model.sample()
             in_hand = min(found.serving, model.capacity) if found.serving else 0.0
             row = ServiceSample(seconds, name, offered, served, failed, in_hand, None, 1.0, found.length, found.age)
         self._world.recorder.row(row)
@@ -181,10 +181,10 @@ class Observations:
         self._totals[name] = totals
         return [max(now - then, 0.0) / length if length else 0.0 for now, then in zip(totals, before, strict=True)]
 
-    def _within(self, name: str, found: WebSample) -> float:
+    def _within(self, name: str, response: Response) -> float:
         """Share of the requests that meet the demand's latency objective."""
         latency = next((meter.latency for meter in self._slo if meter.demand == name and meter.latency), None)
-        late = math.nan if latency is None else found.response.share_above(latency)
+        late = math.nan if latency is None else response.share_above(latency)
         return 1.0 if math.isnan(late) else 1 - late
 
     def _sample_jobs(self, name: str, stream: JobStream, seconds: float) -> None:
@@ -395,12 +395,12 @@ class _Meter:
             late = length if not isinstance(model, Service) and model.age > self._age else 0.0
             self._world.recorder.objective(self.name, total=length, missed=late, missed_seconds=late)
         elif self.latency is not None and isinstance(model, Service):
-            self._count(model, model.sample(), self.latency, length)
+            self._count(model, self.latency, length)
 
-    def _count(self, model: Service, sample: WebSample, latency: float, length: float) -> None:
+    def _count(self, model: Service, latency: float, length: float) -> None:
         served, dropped = model.served - self._before[0], model.dropped - self._before[1]
         self._before = (model.served, model.dropped)
-        late = sample.response.share_above(latency)
+        late = model.response.share_above(latency)
         missed = dropped + (0.0 if math.isnan(late) else late * served)
         total = served + dropped
         is_missed = total > 0 and missed > (1 - self._objective.share) * total

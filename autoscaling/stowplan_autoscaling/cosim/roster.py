@@ -41,6 +41,8 @@ class NodeColumns:
         self.memory: Ints = np.zeros(0, np.int64)
         self.allocatable: Ints = np.zeros(0, np.int64)
         self.works: Booleans = np.zeros(0, np.bool_)
+        self.version = 0
+        """How often the cores of nodes have changed."""
 
     def put(self, node: Node) -> None:
         """A node appears, or changes."""
@@ -53,10 +55,14 @@ class NodeColumns:
             self.memory = np.append(self.memory, 0)
             self.allocatable = np.append(self.allocatable, 0)
             self.works = np.append(self.works, True)
+            self.version += 1
         status = node.status
         allocatable = status.allocatable or {}
         capacity = status.capacity or allocatable
-        self.cpu[row] = parse_quantity(capacity.get(CPU, allocatable.get(CPU, 0))) / _NANO
+        cores = parse_quantity(capacity.get(CPU, allocatable.get(CPU, 0))) / _NANO
+        if self.cpu[row] != cores:
+            self.cpu[row] = cores
+            self.version += 1
         self.allocatable[row] = value(parse_quantity(allocatable.get(MEMORY, 0)))
         self.memory[row] = value(parse_quantity(capacity.get(MEMORY, allocatable.get(MEMORY, 0))))
 
@@ -99,6 +105,8 @@ class Roster:
         self.keys: list[str] = [""] * _FIRST_ROWS
         self._free = list(range(_FIRST_ROWS - 1, 0, -1))
         self._rows: Ints | None = None
+        self.version = 0
+        """How often rows have come or gone."""
         self._resources: dict[tuple[int, int], tuple[object, PodResources]] = {}
 
     def __len__(self) -> int:
@@ -128,6 +136,7 @@ class Roster:
             getattr(self, name)[row] = 0.0
         self.alive[row] = True
         self._rows = None
+        self.version += 1
         return row
 
     def remove(self, row: int) -> None:
@@ -138,6 +147,7 @@ class Roster:
         self.keys[row] = ""
         self._free.append(row)
         self._rows = None
+        self.version += 1
 
     def _resources_of(self, pod: ClusterPod, memory: int) -> PodResources:
         """Pods of one template share their containers."""

@@ -66,8 +66,9 @@ class ScaledPods(WorkloadColumns):
             self._touched.clear()
         if number not in self._touched and number < len(self._samples_of):
             return self._samples_of[number]
-        rows = np.flatnonzero((self.columns.workload == number) & self.samples.present)
-        return int(self.samples.timestamp[rows].min(initial=_LATEST))
+        rows = self.columns.rows_in(number)
+        shown = rows[self.samples.present[rows]]
+        return int(self.samples.timestamp[shown].min(initial=_LATEST))
 
     # ---- what happens ------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .arrivals import Arrivals, poisson_arrivals
 from .batch import BatchModel, BatchRun
 from .ceilings import ApiQuota, Bound, Ceiling, Connections, Partitions, PodIps
+from .fleet import Fleet
 from .pods import PodColumns, PodModel, Startup
 from .recorded import ReadOptions, Recording, read_recording
 from .series import Piecewise, Repeated, Series, constant, diurnal, pulse, ramp, steps, total
@@ -24,6 +25,7 @@ __all__ = [
     "Bound",
     "Ceiling",
     "Connections",
+    "Fleet",
     "ObjectKey",
     "Partitions",
     "Piecewise",

@@ -30,8 +30,10 @@ class Flow:
     """What arrived while the backlog was at its limit."""
 
 
-def flow(backlog: Floats, arrival: Floats, slope: Floats, service: Floats, limit: Floats, seconds: float) -> Flow:
-    """One straight piece of `seconds`; every array has one entry per backlog, `limit` may be infinite.
+def flow(
+    backlog: Floats, arrival: Floats, slope: Floats, service: Floats, limit: Floats, seconds: float | Floats
+) -> Flow:
+    """One straight piece of `seconds`, of each or of all; arrays have one entry per backlog, `limit` may be infinite.
 
     All but `slope` are at least 0, and so is the arrival rate at the end. `service` may be infinite, too.
     """

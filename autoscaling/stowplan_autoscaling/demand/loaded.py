@@ -43,9 +43,8 @@ class LoadedPods(ABC):
     def _take_over(self, pods: PodColumns) -> None:
         """Other pods from now on. Those that stay keep what they used; new ones may use all the cores there are."""
         before = self.pods
-        known = np.asarray([key in before.rows for key in pods.keys], dtype=np.bool_)
         self._cpu_seconds = pods.carried(before, self._cpu_seconds)
-        self._cores = np.where(known, pods.carried(before, self._cores), np.inf)
+        self._cores = pods.carried(before, self._cores, new=np.inf)
         self.pods = pods
 
     @abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,9 @@ from .checks import above, at_least
 from .series import Floats
 
 Booleans = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Amount = float | Floats
+"""One for all pods, or one per pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +65,10 @@ class PodColumns:
     `keys` name them. `ready`: whether they get work. `speed`: of a core of their node, relative to the core in which
     costs are stated. `started`: when the container started, `ready_since`: since when it is ready, both in seconds
     since the start of the run, NaN for not yet. `startup`: how long its start-up work takes, seconds, NaN for what the
-    model says. A single value stands for all rows. Raises FieldError.
+    model says. `place`: a number of the caller's own. A single value stands for all rows. Raises FieldError.
     """
 
-    __slots__ = ("keys", "ready", "ready_since", "rows", "speed", "started", "startup")
+    __slots__ = ("keys", "place", "ready", "ready_since", "rows", "speed", "started", "startup")
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class PodColumns:
         started: ArrayLike = 0.0,
         ready_since: ArrayLike = 0.0,
         startup: ArrayLike = math.nan,
+        place: ArrayLike = 0,
     ) -> None:
         self.keys = tuple(keys)
         self.rows = {key: row for row, key in enumerate(self.keys)}
@@ -86,30 +91,61 @@ class PodColumns:
         self.startup: Floats = np.broadcast_to(np.asarray(startup, dtype=np.float64), shape)
         self.ready: Booleans = np.broadcast_to(np.asarray(ready, dtype=np.bool_), shape) & ~np.isnan(self.started)
         self.speed: Floats = np.broadcast_to(np.asarray(speed, dtype=np.float64), shape)
+        self.place: Ints = np.broadcast_to(np.asarray(place, dtype=np.int64), shape)
         if self.keys:
             above("speed", float(self.speed.min()))
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def carried(self, before: PodColumns, column: Floats) -> Floats:
-        """A column of `before` for these rows; 0 for pods that are new."""
+    def carried(self, before: PodColumns, column: Floats, *, new: float = 0.0) -> Floats:
+        """A column of `before` for these rows; `new` for pods that are new."""
         if before.keys == self.keys:
             return column
         rows = [before.rows.get(key, -1) for key in self.keys]
-        return np.append(column, 0.0)[rows] if rows else np.zeros(0)
+        return np.append(column, new)[rows] if rows else np.zeros(0)
 
 
 NO_PODS = PodColumns(())
 
 
-def warm_factor(model: PodModel, pods: PodColumns, now: float) -> Floats:
-    """What work costs now, as a multiple of its usual cost, per pod."""
-    if model.warmup_factor == 1.0 or not model.warmup:
-        return np.ones(len(pods))
-    age = np.nan_to_num(now - pods.ready_since, nan=0.0)
-    left = np.clip(1 - age / model.warmup, 0.0, 1.0)
-    return 1 + (model.warmup_factor - 1) * left
+class Costs(NamedTuple):
+    """What the rules below read of a `PodModel`: a number for all pods, or a column with one entry per pod."""
+
+    idle_cpu: Amount
+    memory: Amount
+    memory_growth: Amount
+    startup_cpu: Amount
+    startup_memory: Amount
+    warmup: Amount
+    warmup_factor: Amount
+
+
+def costs_of(model: PodModel) -> Costs:
+    """Those of pods that all have one model."""
+    startup = model.startup
+    return Costs(
+        model.idle_cpu,
+        model.memory,
+        model.memory_growth,
+        startup.cpu,
+        startup.memory,
+        model.warmup,
+        model.warmup_factor,
+    )
+
+
+class Times(NamedTuple):
+    """What the rules below read of pods: `started`, `ready_since` as in `PodColumns`, and when start-up work ends."""
+
+    started: Floats
+    startup_ends: Floats
+    ready_since: Floats
+
+
+def times_of(model: PodModel, pods: PodColumns) -> Times:
+    """Those of pods of one model."""
+    return Times(pods.started, startup_ends(model, pods), pods.ready_since)
 
 
 def startup_ends(model: PodModel, pods: PodColumns) -> Floats:
@@ -119,31 +155,44 @@ def startup_ends(model: PodModel, pods: PodColumns) -> Floats:
     return result
 
 
-def starting(model: PodModel, pods: PodColumns, now: float) -> Booleans:
-    """Which containers are doing their start-up work."""
-    result: Booleans = (pods.started <= now) & (now < startup_ends(model, pods))
+def warm_factor(costs: Costs, times: Times, now: Amount) -> Floats:
+    """What work costs now, as a multiple of its usual cost, per pod."""
+    age = np.nan_to_num(now - times.ready_since, nan=0.0)
+    warmup = np.broadcast_to(np.asarray(costs.warmup, dtype=np.float64), age.shape)
+    # Without a warm-up nothing is left of it, however young the pod.
+    passed = np.ones_like(age)
+    np.divide(age, warmup, out=passed, where=warmup > 0)
+    left = np.clip(1 - passed, 0.0, 1.0)
+    result: Floats = 1 + (costs.warmup_factor - 1) * left
     return result
 
 
-def fixed_cpu(model: PodModel, pods: PodColumns, now: float) -> Floats:
+def starting(times: Times, now: Amount) -> Booleans:
+    """Which containers are doing their start-up work."""
+    result: Booleans = (times.started <= now) & (now < times.startup_ends)
+    return result
+
+
+def fixed_cpu(costs: Costs, times: Times, now: Amount) -> Floats:
     """Cores that each pod wants for other things than work: idle, or start-up."""
-    running = np.where(pods.started <= now, model.idle_cpu, 0.0)
-    return np.where(starting(model, pods, now), np.maximum(model.startup.cpu, running), running)
+    running = np.where(times.started <= now, costs.idle_cpu, 0.0)
+    return np.where(starting(times, now), np.maximum(costs.startup_cpu, running), running)
 
 
-def fixed_cpu_seconds(model: PodModel, pods: PodColumns, cores: Floats, a: float, b: float) -> Floats:
+def fixed_cpu_seconds(costs: Costs, times: Times, cores: Floats, a: Amount, b: Amount) -> Floats:
     """Core seconds that each pod used from `a` to `b` for other things than work, with at most `cores` cores."""
-    up = np.nan_to_num(pods.started, nan=math.inf)
-    begin, done = np.clip(up, a, b), np.clip(np.nan_to_num(startup_ends(model, pods), nan=math.inf), a, b)
-    idle = np.minimum(model.idle_cpu, cores)
-    burst = np.minimum(max(model.startup.cpu, model.idle_cpu), cores)
+    # NaN, not yet: fmin takes the other one, the end of the time in question.
+    begin = np.clip(np.fmin(times.started, b), a, b)
+    done = np.clip(np.fmin(times.startup_ends, b), a, b)
+    idle = np.minimum(costs.idle_cpu, cores)
+    burst = np.minimum(np.maximum(costs.startup_cpu, costs.idle_cpu), cores)
     result: Floats = burst * (done - begin) + idle * (b - done)
     return result
 
 
-def fixed_memory(model: PodModel, pods: PodColumns, now: float) -> Floats:
+def fixed_memory(costs: Costs, times: Times, now: Amount) -> Floats:
     """Bytes that each pod holds whatever it does; 0 before its container starts."""
-    age = np.nan_to_num(now - pods.started, nan=-1.0)
-    grown = model.memory + model.memory_growth * np.maximum(age, 0.0)
-    burst = np.where(starting(model, pods, now), model.startup.memory, 0.0)
+    age = np.where(np.isnan(times.started), -1.0, now - times.started)
+    grown = costs.memory + costs.memory_growth * np.maximum(age, 0.0)
+    burst = np.where(starting(times, now), costs.startup_memory, 0.0)
     return np.where(age >= 0, grown + burst, 0.0)

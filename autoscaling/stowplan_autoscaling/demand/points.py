@@ -108,8 +108,10 @@ class Usage:
 
     def of_many(self, numbers: NDArray[np.int64], ready: NDArray[np.bool_], count: int, t: float) -> NDArray[np.int64]:
         """What many pods use, by their numbers; only if `is_uniform`."""
-        amounts = np.full(len(numbers), self._unspread(count, t), np.int64)
-        spread = self._spec.spread
+        amount, spread = self._unspread(count, t), self._spec.spread
+        if spread <= 0 and self._demand is not None:
+            return np.where(ready, np.int64(amount), np.int64(self._spec.starting))
+        amounts = np.full(len(numbers), amount, np.int64)
         if spread > 0:
             amounts = amounts * (100 + numbers * 37 % (2 * spread + 1) - spread) // 100
         if self._demand is not None:

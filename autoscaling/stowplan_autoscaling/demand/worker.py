@@ -18,12 +18,22 @@ import numpy as np
 
 from .ceilings import Bound, Ceiling, bound, level
 from .checks import at_least, count
+from .fleet import CATCH_UP
 from .fluid import flow
 from .latency import service_time
 from .loaded import LoadedPods
-from .pods import PodColumns, PodModel, fixed_cpu, fixed_cpu_seconds, fixed_memory, warm_factor
+from .pods import (
+    PodColumns,
+    PodModel,
+    costs_of,
+    fixed_cpu,
+    fixed_cpu_seconds,
+    fixed_memory,
+    times_of,
+    warm_factor,
+)
 from .series import Floats, Series
-from .service import BY_CPU, BY_NO_POD, BY_THREADS, CATCH_UP
+from .service import BY_CPU, BY_NO_POD, BY_THREADS
 
 _NO_LIMIT: Final = np.asarray([np.inf])
 _TRACE: Final = 1e-9
@@ -85,6 +95,8 @@ class WorkQueue(LoadedPods):
     ) -> None:
         super().__init__(load, ceilings, start)
         self.model = model
+        self._costs = costs_of(model)
+        self._times = times_of(model, self.pods)
         self.arrived = at_least("backlog", backlog)
         """Messages since the start, with those that waited then."""
         self.length = float(backlog)
@@ -112,7 +124,7 @@ class WorkQueue(LoadedPods):
         """Book what the pods did since pods, cores or costs last changed."""
         if self._settled == self.now:
             return
-        fixed = fixed_cpu_seconds(self.model, self.pods, self._cores, self._settled, self.now)
+        fixed = fixed_cpu_seconds(self._costs, self._times, self._cores, self._settled, self.now)
         self._cpu_seconds = self._cpu_seconds + fixed + self._done * self._part * self._work / self.pods.speed
         self._done = 0.0
         self._settled = self.now
@@ -124,6 +136,7 @@ class WorkQueue(LoadedPods):
         """
         self._settle()
         self._take_over(pods)
+        self._times = times_of(self.model, pods)
         self._capacity()
 
     def grant(self, cores: Floats) -> None:
@@ -136,7 +149,7 @@ class WorkQueue(LoadedPods):
 
     def _capacity(self) -> None:
         model, pods = self.model, self.pods
-        self._work = model.cpu_per_message * warm_factor(model, pods, self.now)
+        self._work = model.cpu_per_message * warm_factor(self._costs, self._times, self.now)
         ready = np.flatnonzero(pods.ready)
         self._bound = bound(self.ceilings, len(ready))
         self._mask = np.zeros(len(pods), dtype=np.bool_)
@@ -170,7 +183,7 @@ class WorkQueue(LoadedPods):
     def cpu_demand(self) -> Floats:
         """Cores that each pod would use now if nobody else were on its node, and it had no limit."""
         model, pods = self.model, self.pods
-        fixed = fixed_cpu(model, pods, self.now)
+        fixed = fixed_cpu(self._costs, self._times, self.now)
         if not self._mask.any() or not model.cpu_per_message:
             return fixed
         rates = self._rates(np.full(len(pods), np.inf))
@@ -225,7 +238,7 @@ class WorkQueue(LoadedPods):
         own = serving * self._part
         each = service_time(self._work, self._cores, pods.speed) + model.wait_per_message
         in_hand = np.where(own > 0, np.minimum(own * np.where(own > 0, each, 0.0), float(model.concurrency)), 0.0)
-        used = np.minimum(fixed_cpu(model, pods, self.now), self._cores)
+        used = np.minimum(fixed_cpu(self._costs, self._times, self.now), self._cores)
         return QueueSample(
             arriving=arriving,
             serving=serving,
@@ -234,7 +247,7 @@ class WorkQueue(LoadedPods):
             drain=self.drain,
             limited_by=self._limited_by(arriving),
             cpu=used + own * self._work / pods.speed,
-            memory=fixed_memory(model, pods, self.now) + model.memory_per_message * in_hand,
+            memory=fixed_memory(self._costs, self._times, self.now) + model.memory_per_message * in_hand,
         )
 
     def _limited_by(self, arriving: float) -> str:

@@ -56,6 +56,10 @@ class PodColumns:
         self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
         self._requests = RequestCache()
         self._order: tuple[Int64, Int64] | None = None
+        self._members: dict[int, dict[int, None]] = {}
+        """Rows by workload."""
+        self._rows_in: dict[int, Int64] = {}
+        """The same as arrays, of workloads that were asked for since they changed."""
 
     def __len__(self) -> int:
         """Rows in use and free ones: the length of the columns."""
@@ -74,8 +78,13 @@ class PodColumns:
             if not self._free:
                 self._grow()
             row = self._rows[key] = self._free.pop()
-        if self.workload[row] != workload:
+        before = int(self.workload[row])
+        if before != workload:
+            if before >= 0:
+                self._leave(before, row)
             self.workload[row] = workload
+            self._members.setdefault(workload, {})[row] = None
+            self._rows_in.pop(workload, None)
             self._order = None
         self.write(row, pod)
         return row
@@ -96,9 +105,22 @@ class PodColumns:
     def remove(self, key: str) -> None:
         """The pod "namespace/name" is gone; its row may be given to another."""
         row = self._rows.pop(key)
+        self._leave(int(self.workload[row]), row)
         self.workload[row] = -1
         self._free.append(row)
         self._order = None
+
+    def _leave(self, workload: int, row: int) -> None:
+        del self._members[workload][row]
+        self._rows_in.pop(workload, None)
+
+    def rows_in(self, workload: int) -> Int64:
+        """The rows of one workload, in no order that means anything."""
+        found = self._rows_in.get(workload)
+        if found is None:
+            rows = self._members.get(workload, {})
+            found = self._rows_in[workload] = np.fromiter(rows, np.int64, len(rows))
+        return found
 
     def _grow(self) -> None:
         old = len(self.workload)

@@ -18,14 +18,12 @@ HIGHER_BEFORE = "recent recommendations were higher than current one, applying t
 def stabilize_down(recommendations: Recommendations, proposal: int, window: int, now: int) -> int:
     """The largest recommendation of the window (nanoseconds), the proposal included, which is remembered."""
     cutoff = now - window
-    slot, largest = -1, proposal
-    for index, (replicas, time) in enumerate(recommendations):
-        if time < cutoff:
-            slot = index
-        elif replicas > largest:
-            largest = replicas
-    recommendations.put(slot, proposal, now)
-    return largest
+    expired = [index for index, time in enumerate(recommendations.times) if time < cutoff]
+    largest = max(recommendations.replicas, default=proposal)
+    if largest > proposal and expired:
+        largest = max((replicas for replicas, time in recommendations if time >= cutoff), default=proposal)
+    recommendations.put(expired[-1] if expired else -1, proposal, now)
+    return max(largest, proposal)
 
 
 def stabilize_both(

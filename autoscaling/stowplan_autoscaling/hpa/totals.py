@@ -58,11 +58,10 @@ class Proposal(NamedTuple):
 def totals_of(
     columns: PodColumns, samples: SampleColumns, workload: int, plan: MetricPlan, rules: ReadinessRules, now: int
 ) -> Totals | None:
-    """Of one workload at one moment; None where a sum might not fit an int64."""
-    order, bounds = columns.by_workload()
-    if workload + 1 >= len(bounds):
+    """Of one workload at one moment; None where a sum might not fit an int64, and for numbers beyond the last one."""
+    rows = columns.rows_in(workload)
+    if not rows.size and workload > int(np.maximum.reduce(columns.workload)):
         return None
-    rows = order[bounds[workload] : bounds[workload + 1]]
     state, present = columns.state[rows], samples.present[rows]
     values, requests = samples.value[rows], columns.request[rows]
     percent = max(plan.utilization or 0, 100)

@@ -18,7 +18,7 @@ from stowplan_autoscaling.streams import Streams
 
 from .housekeeping import NEVER, Housekeeping, Rhythm
 from .points import Points
-from .usage import ContainerShare, Ints, UsageBatch
+from .usage import UNKNOWN, ContainerShare, Ints, UsageBatch
 
 NO_SLOT: Final = -1
 
@@ -50,6 +50,8 @@ class ContainerTable:
         self.points = Points.of_size(0)
         self._rhythm = Rhythm.of_size(0)
         self._uid: npt.NDArray[np.object_] = np.zeros(0, np.object_)
+        self._handle = np.zeros(0, np.int64)
+        self._epoch = usage.epoch
         self._cpu_share = np.zeros(0)
         self._memory_share = np.zeros(0)
         self._counted_to = np.zeros(0, np.int64)
@@ -69,6 +71,7 @@ class ContainerTable:
         for share in shares:
             row = rows[share.name]
             self.alive[row], self.node[row], self.slot[row], self._uid[row] = True, node, running.slot, uid
+            self._handle[row] = UNKNOWN
             self._cpu_share[row], self._memory_share[row] = share.cpu, share.memory
             name = f"{pod.metadata.namespace}/{pod.metadata.name}/{share.name}"
             self._rhythm.seed[row] = int(self._streams.uniform("housekeeping", name) * 2**53)
@@ -138,13 +141,23 @@ class ContainerTable:
     def _count(self, rows: Ints) -> None:
         """Bring the CPU counters to the moment of the latest housekeeping."""
         until = self._rhythm.moment[rows]
-        seconds = self._usage.cpu_seconds_of(self._uid[rows].tolist(), self._counted_to[rows], until)
+        seconds = self._usage.cpu_seconds_of(self._handles(rows), self._counted_to[rows], until)
         self._cpu[rows] += np.rint(seconds * self._cpu_share[rows] * 1e9).astype(np.int64)
         self._counted_to[rows] = until
 
     def _weigh(self, rows: Ints) -> None:
-        size = self._usage.memory_of(self._uid[rows].tolist(), self._rhythm.moment[rows])
+        size = self._usage.memory_of(self._handles(rows), self._rhythm.moment[rows])
         self._memory[rows] = np.rint(size * self._memory_share[rows]).astype(np.int64)
+
+    def _handles(self, rows: Ints) -> Ints:
+        """What the source calls the pods of rows."""
+        if self._epoch != self._usage.epoch:
+            self._epoch = self._usage.epoch
+            self._handle[:] = UNKNOWN
+        unknown = rows[self._handle[rows] == UNKNOWN]
+        if unknown.size:
+            self._handle[unknown] = self._usage.handles(self._uid[unknown].tolist())
+        return self._handle[rows]
 
 
 def _arrays(holder: object) -> list[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from stowplan_autoscaling.cluster.pods import ClusterPod
 from stowplan_autoscaling.hpa.metrics import MetricsError, PodMetric
 from stowplan_autoscaling.kernel import MILLISECOND, SECOND
-from stowplan_autoscaling.streams import Streams
+from stowplan_autoscaling.streams import Stem, Streams
 from stowplan_scheduler.selectors import LabelQuery
 
 from .containers import NO_SLOT, ContainerTable, RunningPod
@@ -67,6 +67,15 @@ class MetricsServerConfig:
             )
 
 
+class Shown(NamedTuple):
+    """What the server shows of a resource, by pod: slot, time stamp and window (nanoseconds), milli units."""
+
+    slots: Ints
+    time: Ints
+    window: Ints
+    value: Ints
+
+
 @dataclass(slots=True)
 class _Round:
     """One round, by number of node: when it is read, and whether it answers; and when the result is published.
@@ -98,6 +107,8 @@ class MetricsServer:
         self._shares = shares
         self._table = ContainerTable(usage, streams, config.housekeeping)
         self._nodes: dict[str, int] = {}
+        self._delays: dict[str, Stem] = {}
+        """By node: the luck of its readings."""
         self._node_count = 0
         self._lost: set[str] = set()
         phase = config.phase
@@ -136,6 +147,7 @@ class MetricsServer:
     def node_removed(self, name: str) -> None:
         """The node object is gone: nobody asks its kubelet."""
         self._nodes.pop(name, None)
+        self._delays.pop(name, None)
         self._lost.discard(name)
 
     def pod_started(self, pod: ClusterPod, now: int) -> None:
@@ -162,14 +174,17 @@ class MetricsServer:
         """When something is to be done next."""
         return self._tick if self._round is None else self._round.publish
 
-    def advance(self, now: int) -> None:
-        """Do everything that is due."""
+    def advance(self, now: int) -> bool:
+        """Do everything that is due; returns whether there are new samples."""
+        has_published = False
         while self.next_event() <= now:
             if self._round is None:
                 self._round = self._begin()
             else:
                 self._publish(self._round)
                 self._end(self._round)
+                has_published = True
+        return has_published
 
     def _begin(self) -> _Round:
         """Plan a round: who is read when."""
@@ -178,12 +193,15 @@ class MetricsServer:
         read_at = np.full(self._node_count + 1, self._tick, np.int64)
         answers = np.zeros(self._node_count + 1, np.bool_)
         last = self._tick
+        text = str(number)
         for name, node in self._nodes.items():
-            key = f"{name}#{number}"
-            read = self._tick + int(streams.uniform("metrics-server/delay", key) * spread) * MILLISECOND
+            delay = self._delays.get(name)
+            if delay is None:
+                delay = self._delays[name] = streams.stem("metrics-server/delay", f"{name}#")
+            read = self._tick + int(delay.uniform(text) * spread) * MILLISECOND
             if name in self._lost:
                 last = max(last, read + config.request_timeout)
-            elif not config.faults.is_missing(streams, "metrics-server", key):
+            elif not config.faults.is_missing(streams, "metrics-server", f"{name}#{text}"):
                 read_at[node], answers[node] = read, True
                 last = max(last, read)
         last = min(last, self._tick + config.resolution)
@@ -236,6 +254,24 @@ class MetricsServer:
             self._value[name], self._row_value[name] = total, by_row
         # Time stamps lose their fractions on the wire (metav1.Time), windows do not.
         self._visible, self._time, self._window = visible, earliest // SECOND * SECOND, windows
+
+    # ---- by slots, for who knows them
+
+    def slot(self, uid: str) -> int | None:
+        """The slot of a running pod: a small number of its own."""
+        running = self._table.running.get(uid)
+        return None if running is None else running.slot
+
+    def shown(self, resource: str) -> Shown:
+        """The pods that have metrics."""
+        slots = np.flatnonzero(self._visible)
+        return Shown(slots, self._time[slots], self._window[slots], self._value[resource][slots])
+
+    def sample(self, resource: str, slot: int) -> PodMetric | None:
+        """What is shown of one pod."""
+        if slot >= len(self._visible) or not self._visible[slot]:
+            return None
+        return PodMetric(int(self._time[slot]), int(self._window[slot]), int(self._value[resource][slot]))
 
     # ---- the API
 

@@ -36,15 +36,31 @@ class UsageSource(Protocol):
         ...
 
 
-class UsageBatch(Protocol):
-    """The use of many pods at once: what a source for tens of thousands of pods implements."""
+UNKNOWN: Final = -1
+"""The handle of a pod that a source does not know (yet)."""
 
-    def cpu_seconds_of(self, pod_uids: Sequence[str], a: Ints, b: Ints) -> Floats:
-        """CPU time of pod i in [a[i], b[i]), in core seconds. A pod can occur more than once."""
+
+class UsageBatch(Protocol):
+    """The use of many pods at once: what a source for tens of thousands of pods implements.
+
+    Pods are asked about by handles, numbers that the source gives them.
+    """
+
+    @property
+    def epoch(self) -> int:
+        """Handles hold as long as this stays the same."""
         ...
 
-    def memory_of(self, pod_uids: Sequence[str], t: Ints) -> Ints:
-        """Working set of pod i at t[i], in bytes."""
+    def handles(self, pod_uids: Sequence[str]) -> Ints:
+        """The handles of pods, UNKNOWN for those that have none."""
+        ...
+
+    def cpu_seconds_of(self, handles: Ints, a: Ints, b: Ints) -> Floats:
+        """CPU time of pod i in [a[i], b[i]), in core seconds; 0 if it is unknown. A pod can occur more than once."""
+        ...
+
+    def memory_of(self, handles: Ints, t: Ints) -> Ints:
+        """Working set of pod i at t[i], in bytes; 0 if it is unknown."""
         ...
 
 
@@ -61,13 +77,24 @@ class EachPod:
 
     def __init__(self, source: UsageSource) -> None:
         self._source = source
+        self._uids: list[str] = []
+        self._handles: dict[str, int] = {}
+        self.epoch = 0
 
-    def cpu_seconds_of(self, pod_uids: Sequence[str], a: Ints, b: Ints) -> Floats:
-        ask = self._source.cpu_seconds
-        return np.fromiter(map(ask, pod_uids, a.tolist(), b.tolist()), np.float64, len(pod_uids))
+    def handles(self, pod_uids: Sequence[str]) -> Ints:
+        for uid in pod_uids:
+            if uid not in self._handles:
+                self._handles[uid] = len(self._uids)
+                self._uids.append(uid)
+        return np.fromiter((self._handles[uid] for uid in pod_uids), np.int64, len(pod_uids))
 
-    def memory_of(self, pod_uids: Sequence[str], t: Ints) -> Ints:
-        return np.fromiter(map(self._source.memory, pod_uids, t.tolist()), np.int64, len(pod_uids))
+    def cpu_seconds_of(self, handles: Ints, a: Ints, b: Ints) -> Floats:
+        ask, uids = self._source.cpu_seconds, [self._uids[handle] for handle in handles.tolist()]
+        return np.fromiter(map(ask, uids, a.tolist(), b.tolist()), np.float64, len(uids))
+
+    def memory_of(self, handles: Ints, t: Ints) -> Ints:
+        uids = [self._uids[handle] for handle in handles.tolist()]
+        return np.fromiter(map(self._source.memory, uids, t.tolist()), np.int64, len(uids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,9 +160,7 @@ class Recorder:
             case ServiceSample():
                 self._service(row.demand).take(row)
             case AutoscalerSample():
-                self._autoscalers.setdefault(row.autoscaler, AutoscalerTally(row.autoscaler)).take(row)
-                if row.autoscaler in self._loops:
-                    self._loops[row.autoscaler].take_sync(row)
+                self._take_sync(row)
             case NodeSample():
                 if not self._node(row.node).take(row):
                     return
@@ -229,6 +227,15 @@ class Recorder:
         report = self.report(seconds, complete=not stopped, stopped=stopped)
         self._sink.finish(report)
         return report
+
+    def _take_sync(self, row: AutoscalerSample) -> None:
+        found = self._autoscalers.get(row.autoscaler)
+        if found is None:
+            found = self._autoscalers[row.autoscaler] = AutoscalerTally(row.autoscaler)
+        found.take(row)
+        loop = self._loops.get(row.autoscaler)
+        if loop is not None:
+            loop.take_sync(row)
 
     def _take_pod(self, row: PodRecord) -> None:
         self._waiting.take(row)

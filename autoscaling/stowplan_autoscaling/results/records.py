@@ -290,8 +290,10 @@ def cells(row: Row) -> list[str]:
     """The texts of the columns."""
     texts: list[str] = []
     for value in row:
-        if isinstance(value, Waiting):
-            texts.extend(text_of(part) for part in value)
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, Waiting):
+            texts.extend(map(text_of, value))
         else:
             texts.append(text_of(value))
     return texts
@@ -301,5 +303,5 @@ def text_of(value: float | str | None) -> str:
     """Whole numbers without a point, others to the microsecond or millionth, nothing for None."""
     if isinstance(value, float):
         value = round(value, 6)
-        return str(int(value)) if value == int(value) else repr(value)
+        return str(int(value)) if value.is_integer() else repr(value)
     return "" if value is None else str(value)

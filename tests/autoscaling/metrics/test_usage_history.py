@@ -13,11 +13,11 @@ from stowplan_autoscaling.metrics import UsageHistory
 
 def cpu(history: UsageHistory, uid: str, a: float, b: float) -> float:
     at = np.array([int(a * SECOND)]), np.array([int(b * SECOND)])
-    return float(history.cpu_seconds_of([uid], *at)[0])
+    return float(history.cpu_seconds_of(history.handles([uid]), *at)[0])
 
 
 def memory(history: UsageHistory, uid: str, t: float) -> int:
-    return int(history.memory_of([uid], np.array([int(t * SECOND)]))[0])
+    return int(history.memory_of(history.handles([uid]), np.array([int(t * SECOND)]))[0])
 
 
 def note(history: UsageHistory, seconds: float, load: str = "web", **pods: tuple[float, float]) -> None:
@@ -70,7 +70,7 @@ def test_looks_in_quick_succession_are_thinned_out() -> None:
     for step in range(1001):
         note(history, step / 100, a=(step / 100, 1))
     assert cpu(history, "a", 0, 10) == 10
-    assert history._loads["web"].count <= 12
+    assert history._count[history.load("web")] <= 12
 
 
 def test_what_is_too_old_is_forgotten() -> None:
@@ -79,9 +79,8 @@ def test_what_is_too_old_is_forgotten() -> None:
     for step in range(720):
         pods = {f"p{step // 12}": (step / 12, 1.0), "stays": (5.0 * step, 1.0)}
         history.record("web", list(pods), step * 5 * SECOND, np.array([p[0] for p in pods.values()]), np.ones(2))
-    load = history._loads["web"]
-    assert len(load.times) <= 32
-    assert len(load.columns) <= 16
+    assert history._times.shape == (1, 32)
+    assert len(history._rows) < len(history._load) == 64
     assert cpu(history, "stays", 3540, 3595) == pytest.approx(55)
 
 
@@ -120,5 +119,38 @@ def test_a_question_about_no_pods_has_an_empty_answer() -> None:
     """A round of metrics-server before anything runs."""
     history = UsageHistory(MINUTE)
     nothing = np.zeros(0, np.int64)
-    assert history.cpu_seconds_of([], nothing, nothing).size == 0
-    assert history.memory_of([], nothing).size == 0
+    assert history.cpu_seconds_of(nothing, nothing, nothing).size == 0
+    assert history.memory_of(nothing, nothing).size == 0
+
+
+def test_a_pod_that_comes_back_kept_what_it_used_meanwhile() -> None:
+    """Named at 0, 10, 40 and 50 s with 0, 2, 3 and 8 core seconds; "b" is always there."""
+    history = UsageHistory(MINUTE)
+    for step, used in enumerate((0, 2, None, None, 3, 8)):
+        a = {} if used is None else {"a": (float(used), 1.0)}
+        note(history, 10 * step, "web", b=(step, 1.0), **a)
+    assert cpu(history, "a", 0, 30) == 2
+    assert cpu(history, "a", 30, 50) == 6
+
+
+def test_looks_at_several_loads_are_noted_at_once() -> None:
+    """Two loads with two and one pods; the second is looked at every other time."""
+    history = UsageHistory(MINUTE)
+    loads = np.array([history.load("web"), history.load("api")])
+    rows = np.array([history.row(0, "a"), history.row(0, "b"), history.row(1, "c")])
+    of = np.array([0, 0, 1])
+    for step in range(5):
+        used, shown = np.array([1.0, 2.0, 3.0]) * step, of <= (step + 1) % 2
+        history.record_many(loads[: 2 - step % 2], 10 * step * SECOND, of[shown], rows[shown], used[shown], used[shown])
+    assert [cpu(history, uid, 0, 25) for uid in "abc"] == [2.5, 5.0, 7.5]
+    assert [memory(history, uid, 35) for uid in "abc"] == [3, 6, 6]
+
+
+def test_rows_of_pods_that_are_gone_are_used_again() -> None:
+    """Handles hold until the epoch changes."""
+    history = UsageHistory(MINUTE)
+    epoch = history.epoch
+    for step in range(100):
+        note(history, 10 * step, "web", **{f"p{step}": (1.0, 1.0)})
+    assert history.epoch > epoch
+    assert history.handles(["p0", "p99"]).tolist() == [-1, history.row(0, "p99")]

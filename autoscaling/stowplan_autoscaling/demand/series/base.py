@@ -73,6 +73,10 @@ class Series(ABC):
             yield Piece(a, end, self.at(a), self.slope(a))
             a = end
 
+    def line(self, t: float) -> Piece:
+        """The straight part that holds at `t`, from some moment up to `t` on until the next change."""
+        return Piece(t, self.next_change(t), self.at(t), self.slope(t))
+
     def time_of(self, amount: float) -> float:
         """The first moment at which `cumulative` reaches `amount`; infinity if it never does.
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from stowplan_autoscaling.inputs.errors import FieldError, shown
 
-from .base import Floats, Series
+from .base import Floats, Piece, Series
 
 
 class Piecewise(Series):
@@ -66,6 +66,13 @@ class Piecewise(Series):
     def next_change(self, t: float) -> float:
         i = bisect_right(self._times, t)
         return self._times[i] if i < len(self._times) else math.inf
+
+    def line(self, t: float) -> Piece:
+        i = bisect_right(self._times, t) - 1
+        if i < 0:
+            return Piece(self._times[0], self._times[0], self._values[0], 0.0)
+        end = self._times[i + 1] if i + 1 < len(self._times) else math.inf
+        return Piece(self._times[i], end, self._values[i], self._slopes[i])
 
     def cumulative(self, t: float) -> float:
         i = bisect_right(self._times, t) - 1
