@@ -89,12 +89,16 @@ class NodeFaults:
         self._set_unschedulable(name, unschedulable=False)
 
     def report(self, name: str, *, ready: bool, reason: str = "") -> None:
-        """Have the kubelet itself report its node as ready or not. Raises NotFoundError."""
+        """Have the kubelet itself report its node as ready or not; a silent one does when it is heard again.
+
+        Raises NotFoundError.
+        """
         node: Node = self._server.get("Node", name)
-        default = ("KubeletReady", "True") if ready else ("KubeletNotReady", "False")
-        condition = NodeCondition(type=READY, status=default[1], reason=reason or default[0])
-        others = tuple(each for each in node.status.conditions if each.type != READY)
-        self._put_conditions(node, (*others, condition))
+        silence = self._silences.get(name)
+        if silence is not None and not silence.posted:
+            silence.conditions = _with_ready(silence.conditions, ready=ready, reason=reason)
+            return
+        self._put_conditions(node, _with_ready(node.status.conditions, ready=ready, reason=reason))
 
     def _set_unschedulable(self, name: str, *, unschedulable: bool) -> None:
         node: Node = self._server.get("Node", name)
@@ -146,3 +150,9 @@ class NodeFaults:
 
     def _put_conditions(self, node: Node, conditions: tuple[NodeCondition, ...]) -> None:
         self._server.update_status("Node", replace(node, status=replace(node.status, conditions=conditions)))
+
+
+def _with_ready(conditions: tuple[NodeCondition, ...], *, ready: bool, reason: str) -> tuple[NodeCondition, ...]:
+    default = ("KubeletReady", "True") if ready else ("KubeletNotReady", "False")
+    condition = NodeCondition(type=READY, status=default[1], reason=reason or default[0])
+    return (*(each for each in conditions if each.type != READY), condition)

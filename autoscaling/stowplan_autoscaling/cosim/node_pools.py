@@ -116,6 +116,8 @@ class NodePools:
             labels = node.metadata.labels
             pool = self._pool_of[name] = self._pool(labels.get(POOL_LABEL) or labels.get(GROUP_LABEL, ""))
         before = self._rooms.pop(name, None)
+        if (before is None) == (node is not None and state in _READY):
+            self._machines_changed = True
         if before is not None:
             self._add(pool, before, -1)
             self._strand(pool, name, (0, 0))
@@ -190,7 +192,7 @@ class NodePools:
             pool.cost = self._fixed_cost.get(pool.name, 0.0)
         for machine in () if self._provider is None else self._provider.machines.values():
             pool = self._pool(machine.pool.name)
-            pool.coming += machine.is_coming
+            pool.coming += machine.is_coming and machine.node not in self._rooms
             pool.leaving += machine.is_leaving and machine.node in self._rooms
             pool.cost += machine.offer.price if machine.launched is not None else 0.0
 
@@ -232,12 +234,18 @@ class NodePools:
         self._record(machine, machine.end)
 
     def _end_pods(self, machine: Machine) -> None:
-        """What is still on it goes with it: the garbage collector will only say so later."""
+        """What is still on it goes with it: the garbage collector will only say so later.
+
+        Until then requests go to such a pod as long as it counts as ready, and nobody answers.
+        """
         end = "NodeLost" if machine.end in _UNFORESEEN else "Deleted"
-        for key in () if self._provider is None else self._provider.pods_on(machine.node):
-            life = self._book.lives.get(key)
-            if life is not None and life.state != DONE:
-                life.end = life.end or end
+        keys = () if self._provider is None else self._provider.pods_on(machine.node)
+        lives = [life for life in map(self._book.lives.get, keys) if life is not None and life.state != DONE]
+        for life in lives:
+            life.end = life.end or end
+        if not all(life.is_own for life in lives):
+            self._loads.look()
+            self._loads.node_works(machine.node, works=False)
 
     def machine_disrupted(self) -> None:
         """Somebody has begun to empty one."""
@@ -251,15 +259,16 @@ class NodePools:
     def _pay(self, machine: Machine) -> None:
         if machine.launched is None:
             return
-        minimum = 0 if machine.began == INITIAL else self._world.spec.provider.minimum_bill
+        launched = self._world.since_start(machine.launched)
+        minimum = 0.0 if machine.began == INITIAL else self._world.spec.provider.minimum_bill / SECOND
         paid = Paid(
             pool=machine.pool.name,
             instance_type=machine.type.name,
             zone=machine.offer.zone,
             capacity_type=machine.offer.capacity_type,
             price=machine.offer.price,
-            launched=max(self._world.since_start(machine.launched), 0.0),
-            minimum=minimum / SECOND,
+            launched=max(launched, 0.0),
+            minimum=minimum + min(launched, 0.0),
         )
         self._world.recorder.paid(machine.node, paid)
 

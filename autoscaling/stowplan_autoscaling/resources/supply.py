@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import model_validator
+
 from .base import Choice, FromList, Part, option
-from .values import Duration, PositiveDuration, Share
+from .values import Duration, PositiveDuration, Share, problem
 
 _AUTOSCALER = "cluster-autoscaler, main, August 2026"
 _KARPENTER = "Karpenter v1.15.0"
@@ -79,6 +81,16 @@ class ClusterAutoscalerSpec(Part):
     skip_nodes_with_system_pods: bool = option(
         True, "Keep nodes with pods of kube-system (--skip-nodes-with-system-pods).", source=_AUTOSCALER
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> ClusterAutoscalerSpec:
+        """Upstream refuses to start with such lists."""
+        for index, name in enumerate(self.expander):
+            if name in self.expander[:index]:
+                raise problem(f"expander: {name} occurs twice")
+            if "random" in self.expander[:index]:
+                raise problem(f"expander: {name} comes after random, which leaves one choice only")
+        return self
 
 
 class KarpenterSpec(Part):

@@ -141,7 +141,9 @@ class CostTally:
         self._set(0.0)
 
     def begin(self, node: str, paid: Paid) -> None:
-        """A node is paid for from now on."""
+        """A node is paid for from now on. Does nothing for one that is so already."""
+        if node in self._open:
+            return
         self._open[node] = paid
         self._running[paid.offering] += 1
         self._prices[paid.offering] = paid.price

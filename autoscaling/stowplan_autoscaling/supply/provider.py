@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.streams import Streams
 
 _HOUR: Final = 3600.0
+_NOT_YET: Final = frozenset({NOT_READY.key, "node.kubernetes.io/unreachable"})
+"""Taints of a node that has not been ready: one that falls silent before that has the second instead of the first."""
 
 
 class ProviderListener(Protocol):
@@ -234,7 +236,7 @@ class Provider:
 
 
 def _takes_pods(node: Node) -> bool:
-    return not any(taint.key == NOT_READY.key for taint in node.spec.taints)
+    return not any(taint.key in _NOT_YET for taint in node.spec.taints)
 
 
 def _is_about(stock_out: StockOut, pool: str, type: str, zone: str, capacity_type: str) -> bool:

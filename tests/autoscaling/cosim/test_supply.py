@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoscaling.cosim.scenes import Played, deployment, play, scene
+from autoscaling.cosim.scenes import Played, deployment, play, scene, steps, visits
+from stowplan_autoscaling.inputs.errors import InputError
 from stowplan_autoscaling.results import NodeRecord, PodRecord, PoolSample, SupplyRecord
 
 WEB = "Deployment shop/web"
@@ -326,3 +327,182 @@ def test_pods_of_daemon_sets_go_with_their_node_and_wait_for_nobody(tmp_path: Pa
     assert len(agents) >= 8
     assert {pod.end for pod in agents} == {"Running", "Deleted"}
     assert {pod.waiting[:3] for pod in agents} == {(0.0, 0.0, 0.0)}
+
+
+# ---- at the edges --------------------------------------------------------------------------------------------------
+
+
+def test_pods_that_die_with_their_machine_use_nothing_and_are_lost(tmp_path: Path) -> None:
+    """A notice of ten seconds is too short where a budget keeps the pod: it is lost, and no ghost of it uses cpu."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    simulation = pooled(
+        deployment(replicas=1), budget, engine="clusterAutoscaler",
+        pool={"capacityTypes": ["spot"], "initial": 1}, duration="30m", demand=[visits(steps(("0s", 50)))],
+        provider={"spot": {"interruptionsPerHour": 20, "notice": "10s"}},
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    ended = {row.node: row.ended for row in played.rows(NodeRecord) if row.ended is not None}
+    assert ended
+    lost = [pod for pod in played.pods(WEB) if pod.node in ended]
+    assert lost
+    assert {pod.end for pod in lost} <= {"NodeLost", "Evicted"}
+    assert any(pod.end == "NodeLost" for pod in lost)
+    for row in played.rows(PoolSample):
+        assert row.cpu_used <= row.cpu_allocatable
+
+
+def test_a_node_that_falls_silent_while_it_is_emptied_is_not_ready_and_not_leaving(tmp_path: Path) -> None:
+    """A budget keeps its pods when it expires at a minute; it is known to be silent at two minutes."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    simulation = pooled(
+        deployment(replicas=2), budget, pool={"initial": 1, "disruption": {"expireAfter": "60s"}}, duration="5m",
+        faults=[{"at": "65s", "nodeLost": {"nodePool": "general", "count": 1}}],
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    rows = {row.seconds: (row.ready, row.leaving) for row in played.rows(PoolSample)}
+    assert rows[75] == (0, 1)
+    assert rows[120] == (1, 0), "the second node, for the pods of the first"
+
+
+def test_a_command_that_fails_leaves_the_taint_on_a_node_that_is_going_for_another_reason(tmp_path: Path) -> None:
+    """An m8 is to be replaced by an m4 that never registers; it expires meanwhile, and takes no pods after that."""
+    simulation = pooled(
+        deployment(replicas=1), pool={"weight": 10}, duration="16m", provider={"failures": 1, "shutdown": "15m"}
+    )
+    big = {"name": "big", "instanceTypes": ["m8"], "initial": 1, "disruption": {"expireAfter": "3m"}}
+    simulation["spec"]["nodePools"].append(big)
+    played = play(tmp_path, simulation)
+    assert ("Consolidation", 0, "ReplacementFailed") in supply(played, stopped=True)
+    assert [pod.node for pod in played.pods(WEB)] == ["big-1", ""]
+
+
+def test_a_machine_that_gets_notice_while_it_boots_is_drained_once_it_registers(tmp_path: Path) -> None:
+    """A node termination handler asks for notices that came before it ran."""
+    simulation = pooled(
+        deployment(replicas=1), engine="clusterAutoscaler", pool={"capacityTypes": ["spot"]}, duration="20m",
+        provider={"boot": {"median": "5m", "sigma": 0}, "spot": {"interruptionsPerHour": 15, "notice": "10m"}},
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    noticed = [row for row in played.rows(SupplyRecord) if row.loop == "Interruption"]
+    early = [
+        row for row in played.rows(NodeRecord)
+        if row.disrupted is not None and row.registered is not None and row.disrupted == row.registered
+    ]  # fmt: skip
+    assert early
+    assert {row.node for row in early} <= {row.message for row in noticed}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_node_that_is_silent_when_it_would_become_ready_is_ready_when_it_is_heard_again(
+    engine: str, tmp_path: Path
+) -> None:
+    """The machine registers at 27 or 36 s and is silent from there until 100 s."""
+    at = "37s" if engine == "clusterAutoscaler" else "28s"
+    simulation = pooled(
+        deployment(replicas=1), engine=engine, duration="5m",
+        faults=[{"at": at, "duration": "70s", "nodeLost": {"nodePool": "general", "count": 1}}],
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    node = played.rows(NodeRecord)[0]
+    assert node.registered is not None
+    assert node.registered < int(at[:-1]) < node.registered + 4
+    assert node.ready is not None
+    assert 98 < node.ready < 130
+
+
+def test_a_claim_that_never_registers_holds_no_place_while_its_machine_shuts_down(tmp_path: Path) -> None:
+    """It is deleted after a quarter of an hour: the pod's next round does not wait for the five minutes after that."""
+    simulation = pooled(
+        deployment(replicas=1), duration="17m", provider={"failures": 1, "shutdown": "5m"},
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    first, second = sorted(played.rows(NodeRecord), key=lambda row: row.requested)[:2]
+    assert first.end == "Failed" or first.ended is None
+    assert 900 < second.requested < 915
+
+
+def test_a_batch_that_closes_while_a_machine_is_being_launched_is_asked_for_again(tmp_path: Path) -> None:
+    """Karpenter's state is not synced then, and the batch is gone: the pod of 60 s asks again at 70 s."""
+    pod = {**deployment()["spec"]["template"]["spec"], "restartPolicy": "Never"}
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "report", "namespace": "shop"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+    played = play(tmp_path, pooled(deployment(replicas=4), cron, duration="90s", provider={"request": "65s"}))
+    first, second = sorted(played.rows(NodeRecord), key=lambda row: row.requested)[:2]
+    assert 1 <= first.requested < 2
+    assert 71 <= second.requested < 72
+
+
+def test_what_a_machine_ran_before_the_run_counts_for_its_minimum_bill(tmp_path: Path) -> None:
+    """Launched half a minute before the run begins, and gone before it is a minute old."""
+    pool = {"disruption": {"expireAfter": "50s"}}
+    simulation = pooled(
+        deployment(replicas=1), pool=pool, duration="20s", settle="40s",
+        provider={"boot": {"median": "1s", "sigma": 0}, "minimumBill": "60s"},
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    first = played.rows(NodeRecord)[0]
+    assert first.launched is not None
+    assert first.launched < 0
+    cost = played.report.cost
+    assert cost is not None
+    launched = [row.launched for row in played.rows(NodeRecord) if row.launched is not None]
+    wanted = sum(max(20 - max(each, 0), 60 + min(each, 0)) for each in launched)
+    assert cost.total == pytest.approx(0.2 * wanted / 3600, abs=1e-6)
+
+
+def test_the_price_expander_has_prices_of_pods(tmp_path: Path) -> None:
+    """It is a setting that runs; of one pool it chooses that one."""
+    simulation = pooled(
+        deployment(replicas=2), engine="clusterAutoscaler", settings={"expander": ["price"]}, duration="2m"
+    )
+    played = play(tmp_path, simulation)
+    assert len(played.rows(NodeRecord)) == 1
+
+
+@pytest.mark.parametrize("expander", [["price", "price"], ["random", "price"]])
+def test_expanders_that_the_cluster_autoscaler_would_not_start_with_are_an_error(
+    expander: list[str], tmp_path: Path
+) -> None:
+    simulation = pooled(deployment(), engine="clusterAutoscaler", settings={"expander": expander})
+    with pytest.raises(InputError, match=r"expander: price (occurs twice|comes after random)"):
+        play(tmp_path, simulation)
+
+
+def test_karpenter_disrupts_nothing_while_a_machine_is_being_launched(tmp_path: Path) -> None:
+    """Its state is not synced until 66 s; what has been empty for 5 s by 10 s goes 15 s after that."""
+    web = deployment(replicas=1, resources={"requests": {"cpu": "6"}})
+    pool = {"instanceTypes": ["m4", "m8"], "initial": 1, "disruption": {"consolidateAfter": "5s"}}
+    played = play(tmp_path, pooled(web, pool=pool, duration="2m", provider={"request": "65s"}))
+    empty = next(row for row in played.rows(NodeRecord) if row.began == "Initial")
+    assert empty.end == "Empty"
+    assert empty.disrupted is not None
+    assert 66 + 15 <= empty.disrupted < 66 + 15 + 2
+
+
+def test_a_group_that_loses_spot_machines_keeps_its_minimum(tmp_path: Path) -> None:
+    """The autoscaler does not care for minima; the group replaces what was taken back."""
+    simulation = pooled(
+        deployment(replicas=1), engine="clusterAutoscaler", pool={"min": 2, "capacityTypes": ["spot"]},
+        duration="40m", provider={"spot": {"interruptionsPerHour": 6, "notice": "30s"}},
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    ends = [row.ended for row in played.rows(NodeRecord) if row.end == "Interrupted"]
+    assert ends
+    assert ("Interruption", 1, "Minimum") in supply(played)
+    for row in played.rows(PoolSample):
+        if not any(end is not None and end - 31 <= row.seconds <= end + 45 for end in ends):
+            assert row.ready >= 2

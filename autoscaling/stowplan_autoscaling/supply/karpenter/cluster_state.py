@@ -178,6 +178,8 @@ class ClusterState:
             state.unbind(key)
         elif node in self._homeless:
             self._homeless[node].pop(key, None)
+            if not self._homeless[node]:
+                del self._homeless[node]
         self.version += 1
 
     # ---- disruption ------------------------------------------------------------------------------------------------

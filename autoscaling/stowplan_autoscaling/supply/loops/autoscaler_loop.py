@@ -23,7 +23,7 @@ from stowplan_autoscaling.supply.cluster_autoscaler.decisions import (
     LoopResult,
     RemoveTaint,
 )
-from stowplan_autoscaling.supply.cluster_autoscaler.expanders import ExpanderContext
+from stowplan_autoscaling.supply.cluster_autoscaler.expanders import ExpanderContext, PodPrices
 from stowplan_autoscaling.supply.cluster_autoscaler.node_groups import (
     CREATING,
     DELETING,
@@ -37,8 +37,9 @@ from stowplan_autoscaling.supply.cluster_autoscaler.node_groups import (
 from stowplan_autoscaling.supply.cluster_autoscaler.observation import Observation
 from stowplan_autoscaling.supply.cluster_autoscaler.static_autoscaler import StaticAutoscaler
 from stowplan_autoscaling.supply.cluster_autoscaler.taints import TO_BE_DELETED
-from stowplan_autoscaling.supply.machines import FAILED, SCALE_UP, Machine
+from stowplan_autoscaling.supply.machines import FAILED, INTERRUPTED, LOST, SCALE_UP, Machine
 from stowplan_autoscaling.supply.pools import POOL_LABEL, Offer, Pool, node_of, provider_id
+from stowplan_scheduler.resources import Resource
 
 from .base import INTERRUPTION, SupplyLog
 from .changes import is_same_node
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from stowplan_autoscaling.cluster.api_server import ApiServer
     from stowplan_autoscaling.cluster.informers import Informers
+    from stowplan_autoscaling.cluster.objects.daemon_set import DaemonSet
     from stowplan_autoscaling.cluster.objects.nodes import Node
     from stowplan_autoscaling.cluster.pods import ClusterPod
     from stowplan_autoscaling.kernel import Kernel, Timer
@@ -65,6 +67,8 @@ RECENT: Final = 10 * SECOND
 UP: Final = "ScaleUp"
 DOWN: Final = "ScaleDown"
 UNNEEDED: Final = "Unneeded"
+_GIB_IN_CORES: Final = 0.004446 / 0.033174
+"""Price of a GiB of memory over that of a core (cloudprovider/gce/gce_price_info.go)."""
 _OWNERS: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job", "DaemonSet")
 _ORDINARY: Final = frozenset(
     {"CurrentlyBeingDeleted", "NotUnderutilized", "NotUnneededLongEnough", "RecentlyUnremovable", "NotAutoscaled"}
@@ -99,7 +103,7 @@ class AutoscalerLoop:
         self._observation = Observation(stores)
         self._options = options
         groups = [_group(pool) for pool in pools]
-        context = ExpanderContext(priorities=_priorities(pools), rng=rng)
+        context = ExpanderContext(pod_prices=_pod_prices(pools), priorities=_priorities(pools), rng=rng)
         self.autoscaler = StaticAutoscaler(options, groups, self._observation, now=kernel.now, expander_context=context)
         self.result: LoopResult | None = None
         self._numbers: dict[str, int] = {}
@@ -165,7 +169,9 @@ class AutoscalerLoop:
     def _budgets_changed(self, old: object, new: object) -> None:
         self._observation.set_budgets(self._informers.all("PodDisruptionBudget").values())
 
-    def _daemon_sets_changed(self, old: object, new: object) -> None:
+    def _daemon_sets_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
         self._observation.set_daemon_sets(self._informers.all("DaemonSet").values())
 
     def _owner_changed(self, kind: str, old: Any, new: Any) -> None:
@@ -178,8 +184,10 @@ class AutoscalerLoop:
             self._observation.set_owner(kind, key, getattr(obj.spec, "replicas", None))
 
     def machine_changed(self, machine: Machine) -> None:
-        """Its group has something to tell."""
+        """Its group has something to tell. One that was given notice while it booted is drained once it registers."""
         self._changed[machine.pool.name] = None
+        if machine.end == INTERRUPTED and machine.registered == self._kernel.now and machine.deleting is None:
+            self.noticed(machine)
 
     def machine_failed(self, machine: Machine) -> None:
         """It stays in its group as an instance with an error, until the autoscaler deletes it."""
@@ -200,6 +208,16 @@ class AutoscalerLoop:
             node: Node | None = self._informers.get("Node", machine.node)
             if node is not None:
                 self._observation.set_node(node, group=held.group, created=held.created, has_instance=False)
+        if machine.end in {INTERRUPTED, LOST}:
+            self._keep_minimum(machine.pool)
+
+    def _keep_minimum(self, pool: Pool) -> None:
+        """A group itself replaces what it lost if it would fall below its minimum, as auto scaling groups do."""
+        machines = self._provider.machines.values()
+        size = sum(each.pool.name == pool.name and each.deleting is None for each in machines)
+        if size < pool.spec.min:
+            self._log.decided(INTERRUPTION, pool.name, pool.spec.min - size, 0, "Minimum")
+            self._grow(pool, pool.spec.min - size)
 
     def noticed(self, machine: Machine) -> None:
         """The provider will take it back."""
@@ -403,6 +421,18 @@ def _group(pool: Pool) -> NodeGroup:
         template=template,
         price=offer.price,
     )
+
+
+def _pod_prices(pools: Sequence[Pool]) -> PodPrices:
+    """What requests are worth: a GiB against a core as upstream's provider for GCE has it, no pool being cheaper."""
+    rates: list[float] = []
+    for pool in pools:
+        capacity = Resource.from_map({**pool.types[0].capacity})
+        cores = capacity.milli_cpu / 1000 + capacity.memory / (1 << 30) * _GIB_IN_CORES
+        if cores:
+            rates.append(pool.types[0].offers[0].price / cores)
+    core = min(rates, default=0.0) or 1.0
+    return PodPrices(core=core, gib=core * _GIB_IN_CORES)
 
 
 def _priorities(pools: Sequence[Pool]) -> str:

@@ -53,6 +53,7 @@ from .node_termination import DISRUPTED, NodeTermination
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.api_server import ApiServer
     from stowplan_autoscaling.cluster.informers import Informers
+    from stowplan_autoscaling.cluster.objects.daemon_set import DaemonSet
     from stowplan_autoscaling.cluster.objects.nodes import Node
     from stowplan_autoscaling.cluster.objects.policy import PodDisruptionBudget
     from stowplan_autoscaling.cluster.pods import ClusterPod
@@ -102,6 +103,7 @@ class KarpenterLoop:
         self._batcher = Batcher(self.engine.options)
         self._batch: Timer | None = None
         self._asking: set[str] = set()
+        """Pods, by uid, and nodes that ask again after a time."""
         self._settling: list[tuple[int, str]] = []
         """When claims will have been quiet for long enough, by name; a heap."""
         self._terminating: dict[str, NodeTermination] = {}
@@ -184,7 +186,9 @@ class KarpenterLoop:
         else:
             self.state.budgets[key] = new
 
-    def _daemon_sets_changed(self, old: object, new: object) -> None:
+    def _daemon_sets_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
         self._shelf.set_daemons([daemon_pod(each) for each in self._informers.all("DaemonSet").values()])
 
     # ---- claims ------------------------------------------------------------------------------
@@ -292,11 +296,18 @@ class KarpenterLoop:
             self._ask(uid, key)
 
     def _ask_for_node(self, name: str) -> None:
-        """A node is being disrupted: its pods need a place."""
+        """A node is being disrupted: its pods need a place, and ask for one as long as it has the taint."""
+        if name not in self._asking:
+            self._ask_again_for_node(name)
+
+    def _ask_again_for_node(self, name: str) -> None:
         node: Node | None = self._server.find("Node", name)
-        if node is not None and any(taint.key == DISRUPTED.key for taint in node.spec.taints):
-            self._trigger(f"Node {name}")
-            self._kernel.at(self._kernel.now + RETRIGGER, lambda: self._ask_for_node(name))
+        if node is None or all(taint.key != DISRUPTED.key for taint in node.spec.taints):
+            self._asking.discard(name)
+            return
+        self._asking.add(name)
+        self._trigger(f"Node {name}")
+        self._kernel.at(self._kernel.now + RETRIGGER, lambda: self._ask_again_for_node(name))
 
     def _trigger(self, element: str) -> None:
         self._batcher.trigger(element, self._kernel.now)
@@ -309,12 +320,11 @@ class KarpenterLoop:
     def _provision(self) -> None:
         """One round for what the batch has gathered."""
         now = self._kernel.now
-        if any(machine.launched is None for machine in self._provider.machines.values()):
-            # The state is not synced while a claim has no machine yet.
-            self._batch = self._kernel.at(now + SECOND, self._provision)
-            return
         self._batch = None
         self._batcher.close(now)
+        if not self._is_synced():
+            # The batch is gone, as upstream: its pods ask again when their ten seconds are over.
+            return
         self._log.ran(UP)
         catalogue = self._shelf.catalogue(now)
         results = schedule(self.engine, catalogue, self.state, now)
@@ -331,6 +341,10 @@ class KarpenterLoop:
             if self._said.get(key) != reason:
                 self._log.stopped(UP, "", 1, "NoPlace", f"{key}: {reason}")
         self._said = results.errors
+
+    def _is_synced(self) -> bool:
+        """Not while a claim has no machine yet (Cluster.Synced of pkg/controllers/state)."""
+        return all(machine.launched is not None for machine in self._provider.machines.values())
 
     def _launch(self, claim: Claim, began: str) -> Machine | None:
         """The cheapest that is in stock, the first by type, zone and terms at equal prices; None if nothing is."""
@@ -353,13 +367,16 @@ class KarpenterLoop:
     def _check_registration(self, machine: Machine) -> None:
         if machine.registered is None and machine.ended is None:
             self._log.stopped(UP, machine.pool.name, 0, "NeverRegistered", machine.node)
-            self._provider.terminate(machine.node, FAILED)
+            self._terminate(machine.node, FAILED)
 
     # ---- disruption --------------------------------------------------------------------------
 
     def _disrupt(self) -> None:
         """One step of the disruption loop."""
         now = self._kernel.now
+        if self._disruption.is_at_rest and not self._is_synced():
+            self._kernel.at(now + SECOND, self._disrupt)
+            return
         self._mark_settled()
         self._log.ran(CONSOLIDATION)
         scene = Scene(self.engine, self._shelf.catalogue(now), self.state)
@@ -384,6 +401,7 @@ class KarpenterLoop:
         for candidate in command.candidates:
             add_taint(self._server, candidate.name, DISRUPTED)
             self._disrupted(candidate.name, is_disrupted=True)
+            self._ask_for_node(candidate.name)
             pods = len(candidate.pods)
             self._log.decided(
                 loop, candidate.pool.name, -1, pods, command.reason, f"{command.decision} {candidate.name}"
@@ -402,8 +420,11 @@ class KarpenterLoop:
         elif verdict == COMMAND_FAILED:
             self.queue.finish(running, succeeded=False)
             for candidate in running.command.candidates:
-                remove_taint(self._server, candidate.name, DISRUPTED.key)
-                self._disrupted(candidate.name, is_disrupted=False)
+                claim = self._claim_of(candidate.name)
+                if claim is not None and not claim.deleting:
+                    # One that is deleted for another reason keeps its taint: whoever drains it put it there, too.
+                    remove_taint(self._server, candidate.name, DISRUPTED.key)
+                    self._disrupted(candidate.name, is_disrupted=False)
             names = ", ".join(candidate.name for candidate in running.command.candidates)
             self._log.stopped(CONSOLIDATION, "", 0, "ReplacementFailed", names)
         else:

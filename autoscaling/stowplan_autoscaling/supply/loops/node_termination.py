@@ -133,6 +133,7 @@ class NodeTermination:
         try:
             evict(self._server, pod.key, self._kernel.now)
         except (NotFoundError, ConflictError):
+            self._queued.pop(pod.metadata.uid, None)
             return True
         except ApiError:
             return False

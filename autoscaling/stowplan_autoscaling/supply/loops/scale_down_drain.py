@@ -80,8 +80,13 @@ class ScaleDownDrain:
         if not self._refused:
             self._until = self._kernel.now + self.decision.max_grace * SECOND + EVICTION_HEADROOM
             self._look()
-        elif self._kernel.now + EVICTION_RETRY < self._until:
-            self._kernel.at(self._kernel.now + EVICTION_RETRY, self._evict)
+        else:
+            self._kernel.at(self._kernel.now + EVICTION_RETRY, self._evict_again)
+
+    def _evict_again(self) -> None:
+        """Whether there is time left is looked at after each pause."""
+        if self._kernel.now < self._until:
+            self._evict()
         else:
             self._finish(f"{next(iter(self._refused))} could not be evicted in {self.decision.give_up // SECOND} s")
 

@@ -55,6 +55,11 @@ class DisruptionController:
         self._at = 0
         self._proposal: Command | None = None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next step begins a round: no command waits to be looked at again."""
+        return self._proposal is None
+
     def advance(self, scene: Scene, now: int) -> Start | Wait | Idle:
         """Go on from where the loop stands."""
         if self._proposal is not None:
