@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 # The interpreter for .venv; by default the newest one found that can make a virtual environment.
 PYTHON ?=
 # What the demo runs.
-DEMO ?= compare -f examples/bookshop/simulation.yaml --results build/bookshop
+DEMO ?= compare -f examples/bookshop/simulation.yaml --duration 12h --seeds 2 --results build/bookshop
 # Further arguments of pytest, such as PYTEST_ARGS="tests/scheduler -x".
 PYTEST_ARGS ?=
 # Further arguments of the benchmark, conformance and differential drivers.
@@ -59,7 +59,7 @@ lock: ## write constraints.txt anew from pyproject.toml (needs uv)
 # ---- the main job -------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: venv ## a day of the bookshop with two candidates, and the report: build/bookshop/report.html
+demo: venv ## half a day of the bookshop with two candidates, and the report: build/bookshop/report.html
 	@$(BIN)/stowplan $(DEMO)
 
 # ---- checks -------------------------------------------------------------------------------------------------------------------

@@ -177,14 +177,14 @@ def _list_price(machine: MachineType, zone: str, capacity_type: str) -> float | 
 def _check_engine(pool: NodePool, spec: SimulationSpec, field: str) -> None:
     if spec.supply.karpenter is not None and pool.min:
         raise FieldError(f"{field}.min", f"{pool.min}: Karpenter keeps no minimum: set initial, and a budget")
+    if pool.max == 0:
+        raise FieldError(f"{field}.max", "0: the pool can never have a node")
     if spec.supply.cluster_autoscaler is None:
         return
     if len(pool.capacity_types) > 1:
         raise FieldError(f"{field}.capacityTypes", "the Cluster Autoscaler takes one per pool")
     if pool.limits:
         raise FieldError(f"{field}.limits", "are Karpenter's: give the Cluster Autoscaler a max")
-    if pool.max == 0:
-        raise FieldError(f"{field}.max", "0: the pool can never have a node")
 
 
 def _check_durations(pool: NodePool, field: str) -> None:

@@ -159,7 +159,7 @@ class NodeRecord(NamedTuple):
 class SupplyRecord(NamedTuple):
     """A decision of the node-supply loop, or that it wanted to and could not.
 
-    loop: "ScaleUp", "ScaleDown" (Cluster Autoscaler), "Provisioning", "Emptiness", "Drift", "Consolidation",
+    loop: "ScaleUp", "ScaleDown" (Cluster Autoscaler), "Provisioning", "Consolidation", "Drift",
     "Expiration" (Karpenter), "Interruption" (the provider). pool: the one concerned, "" for none. nodes: how many more
     (or, negative, fewer) are wanted. pods: how many asked for it, or have to move. reason: of the decision, or what
     stopped it, in one word; message: the rest.
