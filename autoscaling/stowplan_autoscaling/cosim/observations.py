@@ -74,7 +74,8 @@ class Observations:
         self._totals: dict[str, tuple[float, float, float]] = {}
         self._last = 0.0
         self._slo = [_Meter(world, objective, loads) for objective in world.spec.slo if objective.demand]
-        self._allocatable: dict[str, tuple[float, int]] = {}
+        self._rooms: dict[str, Room] = {}
+        """By node that exists: what its pods request, and what it has for them."""
         self._ready_nodes = 0
         book.on_ended = self.pod_ended
         loads.after_look.append(self._measure)
@@ -201,13 +202,13 @@ class Observations:
             count = book.nodes.get(name)
             pods, cpu, memory = (0, 0, 0) if count is None else (count.pods, count.cpu, count.memory)
             if node is None:
-                self._allocatable.pop(name, None)
+                self._rooms.pop(name, None)
                 row = NodeSample(seconds, name, "Gone", pods, cpu / 1000, 0.0, memory, 0)
                 room = Room(pods, cpu, memory, 0, 0)
             else:
-                has_cpu, has_memory = self._allocatable[name] = _allocatable_of(node)
+                has_cpu, has_memory = _allocatable_of(node)
                 row = NodeSample(seconds, name, _state_of(node), pods, cpu / 1000, has_cpu, memory, has_memory)
-                room = Room(pods, cpu, memory, round(has_cpu * 1000), has_memory)
+                room = self._rooms[name] = Room(pods, cpu, memory, round(has_cpu * 1000), has_memory)
             self._world.recorder.row(row)
             self._pools.node_changed(name, node, row.state, room)
         if book.changed_nodes:
@@ -216,6 +217,8 @@ class Observations:
 
     def _sample_cluster(self, seconds: float, cpu: float, memory: float) -> None:
         book = self._book
+        # What pods request that have no node, or whose node is gone, is held nowhere.
+        rooms = self._rooms.values()
         self._world.recorder.row(
             ClusterSample(
                 seconds,
@@ -225,11 +228,11 @@ class Observations:
                 book.active,
                 book.pending,
                 cpu,
-                book.cpu / 1000,
-                sum(each[0] for each in self._allocatable.values()),
+                sum(room.cpu for room in rooms) / 1000,
+                sum(room.has_cpu for room in rooms) / 1000,
                 round(memory),
-                book.memory,
-                sum(each[1] for each in self._allocatable.values()),
+                sum(room.memory for room in rooms),
+                sum(room.has_memory for room in rooms),
             )
         )
 

@@ -126,8 +126,6 @@ class PodBook:
         self.pending = 0
         self.active = 0
         self.in_use = 0
-        self.cpu = 0
-        self.memory = 0
         self.created = 0
         self.shapes: dict[tuple[int, int], None] = {}
         """What pods have ever requested that do not belong to a node: milli cores and bytes."""
@@ -273,14 +271,11 @@ class PodBook:
         self.pending += (state == PENDING) - (before == PENDING)
         self.active += is_ - was
         workload = life.workload
-        if is_ != was:
-            sign = is_ - was
-            self.cpu += sign * life.cpu
-            self.memory += sign * life.memory
-            if workload is not None:
+        if workload is not None:
+            if is_ != was:
+                sign = is_ - was
                 workload.cpu += sign * life.cpu
                 workload.memory += sign * life.memory
-        if workload is not None:
             if before:
                 workload.states[before] -= 1
             workload.states[state] += 1

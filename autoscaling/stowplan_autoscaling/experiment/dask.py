@@ -31,6 +31,9 @@ _POLL: Final = 0.2
 _LOOK: Final = 1.0
 """Seconds between two looks at the workers."""
 
+_FETCH: Final = 60.0
+"""Seconds that the result of a run may take from the worker that has it."""
+
 _ASK: Final = 2.0
 """Seconds between two questions of a run whether it is still wanted."""
 
@@ -122,10 +125,19 @@ class _Session:
         for future, cell in list(self._futures.items()):
             if not future.done():
                 continue
-            del self._futures[future]
             if future.status != "finished":
+                del self._futures[future]
                 raise self._failure(future, cell)
-            result, files = future.result()
+            try:
+                result, files = future.result(timeout=_FETCH)
+            except TimeoutError:
+                # The result has died with its worker. Dask lets another one run the task again, should there be one.
+                continue
+            except Exception as error:  # noqa: BLE001 - its kind depends on how the connection ends
+                raise WorkerLostError(
+                    f"the result of {cell} did not come from {self._address}: {type(error).__name__}: {error}"
+                ) from None
+            del self._futures[future]
             future.release()
             yield Done(cell, _kept(files, folder_of(cell, self._root), result))
 

@@ -90,7 +90,10 @@ class NodeSample(NamedTuple):
 
 
 class ClusterSample(NamedTuple):
-    """The whole cluster at one moment. in_use: nodes with a pod that does not belong to its node."""
+    """The whole cluster at one moment. in_use: nodes with a pod that does not belong to its node.
+
+    Requested: by pods that have a node and have not ended, as the scheduler counts; pending pods request nothing yet.
+    """
 
     seconds: float
     nodes: int

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.kubelet.delays import log_normal
 from stowplan_autoscaling.kernel import SECOND, nanoseconds
+from stowplan_scheduler.tolerations import NO_SCHEDULE
 
 from .machines import FAILED, INITIAL, INTERRUPTED, LOST, OUT_OF_STOCK, Machine
 from .pools import NOT_READY, SPOT, MachineType, Offer, Pool, node_of
@@ -236,7 +237,11 @@ class Provider:
 
 
 def _takes_pods(node: Node) -> bool:
-    return not any(taint.key in _NOT_YET for taint in node.spec.taints)
+    """Whether NoSchedule of a node that is not ready has gone.
+
+    NoExecute goes up to 5 s later, but pods tolerate it for 300 s unless they say otherwise, and have come by then.
+    """
+    return not any(taint.effect == NO_SCHEDULE and taint.key in _NOT_YET for taint in node.spec.taints)
 
 
 def _is_about(stock_out: StockOut, pool: str, type: str, zone: str, capacity_type: str) -> bool:

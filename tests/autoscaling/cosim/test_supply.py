@@ -9,7 +9,7 @@ import pytest
 
 from autoscaling.cosim.scenes import Played, deployment, play, scene, steps, visits
 from stowplan_autoscaling.inputs.errors import InputError
-from stowplan_autoscaling.results import NodeRecord, PodRecord, PoolSample, SupplyRecord
+from stowplan_autoscaling.results import ClusterSample, NodeRecord, PodRecord, PoolSample, SupplyRecord
 
 WEB = "Deployment shop/web"
 ENGINES = ("clusterAutoscaler", "karpenter")
@@ -268,6 +268,34 @@ def test_nodes_that_come_and_go_for_ever_are_a_finding(tmp_path: Path) -> None:
     played = play(tmp_path, pooled(cron, duration="1h"))
     (finding,) = played.report.findings
     assert finding.startswith("pool general: nodes come and go: 1")
+
+
+@pytest.mark.parametrize("engine", ["clusterAutoscaler", "karpenter"])
+def test_no_pod_is_scheduled_before_its_node_takes_pods(tmp_path: Path, engine: str) -> None:
+    """Pods tolerate not-ready:NoExecute, which goes later than NoSchedule; and who waited for a node waited for it."""
+    boot = {"median": "24s", "sigma": "0.5"}
+    played = play(tmp_path, pooled(deployment(replicas=30), engine=engine, duration="10m", provider={"boot": boot}))
+    nodes = {node.node: node for node in played.rows(NodeRecord)}
+    pods = [pod for pod in played.rows(PodRecord) if pod.node in nodes]
+    assert len(pods) == 30
+    assert len(nodes) > 1
+    for pod in pods:
+        ready = nodes[pod.node].ready
+        assert ready is not None
+        assert pod.scheduled is not None
+        assert ready <= pod.scheduled
+        assert pod.waiting.node > 0
+
+
+def test_the_cluster_requests_what_pods_with_a_node_request(tmp_path: Path) -> None:
+    """Twelve pods of a core want three times what the only node has: what is requested is what runs."""
+    played = play(tmp_path, pooled(deployment(replicas=12), engine="none", pool={"initial": 1}, duration="2m"))
+    for row in played.rows(ClusterSample):
+        assert row.cpu_requested <= row.cpu_allocatable
+        assert row.memory_requested <= row.memory_allocatable
+    last = played.rows(ClusterSample)[-1]
+    assert last.pending > 0
+    assert last.cpu_requested > 0
 
 
 # ---- what results say ----------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,12 +74,32 @@ def test_without_any_worker_left_the_comparison_ends_with_what_there_is(
 ) -> None:
     """Soon, with one message."""
     monkeypatch.setattr(dask_module, "_PATIENCE", 2.0)
+    monkeypatch.setattr(dask_module, "_FETCH", 2.0)
     plan = plan_of(write(tmp_path, _long(seeds=2)))
     with pytest.raises(WorkerLostError, match=r"the Dask cluster at tcp://127.*has no worker left for .*\(seed \d\)"):
         compare(plan, str(tmp_path / "out"), DaskExecutor(cluster.address), listener=Killer(cluster, 2))
     report = read_comparison((tmp_path / "out" / COMPARISON_FILE).read_bytes())
     there = sum(run.is_complete for each in report.candidates for run in each.runs)
     assert 1 <= there < 4
+
+
+def test_a_result_that_dies_with_its_worker_is_not_waited_for(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both workers die when the first run has ended, and before its result was fetched."""
+    monkeypatch.setattr(dask_module, "_PATIENCE", 2.0)
+    monkeypatch.setattr(dask_module, "_FETCH", 1.0)
+    distributed = import_module("distributed")
+    result = distributed.Future.result
+
+    def doomed(future: Any, timeout: float) -> Any:
+        for worker in cluster.workers:
+            worker.send_signal(signal.SIGKILL)
+        return result(future, timeout)
+
+    monkeypatch.setattr(distributed.Future, "result", doomed)
+    with pytest.raises(WorkerLostError, match=r"has no worker left for today \(seed \d\)"):
+        compare(plan_of(written(tmp_path, seeds=1)), str(tmp_path / "out"), DaskExecutor(cluster.address))
 
 
 def test_runs_end_soon_when_they_are_no_longer_wanted(cluster: DaskCluster, tmp_path: Path) -> None:
