@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stowplan_autoscaling.results.report import Level, RunReport, WaitingReport, WorkloadReport
+from stowplan_autoscaling.results.report import CostReport, Level, RunReport, WaitingReport, WorkloadReport
 
 from .console import console_of
 from .run_progress import clock
@@ -48,13 +48,15 @@ def print_run(report: RunReport, file: IO[str]) -> None:
     console = console_of(file)
     console.print(Text(_title(report), style="bold"))
     sparks = SPARKS if can_print(file, SPARKS) else PLAIN_SPARKS
-    for make in (_workloads, _services, _objectives):
+    for make in (_workloads, _services, _objectives, _pools):
         table = make(report, _Room(sparks, is_narrow=False))
         if table is not None and table.__rich_measure__(console, console.options).maximum > console.width:
             table = make(report, _Room(sparks, is_narrow=True))
         if table is not None:
             console.print(table)
     console.print(_facts(report))
+    for finding in report.findings:
+        console.print(Text.assemble(("finding: ", "bold yellow"), finding))
 
 
 def _title(report: RunReport) -> str:
@@ -190,6 +192,47 @@ def _objectives(report: RunReport, room: _Room) -> Table | None:
     return table
 
 
+def _pools(report: RunReport, room: _Room) -> Table | None:
+    """Nodes come and go, or cost something: otherwise the facts say enough."""
+    if not any(pool.started or pool.ended or pool.failed for pool in report.pools) and report.cost is None:
+        return None
+    # Names need the room that a long currency would take.
+    cost = "cost" if report.cost is None else f"cost {report.cost.currency}"
+    table = _table(
+        room,
+        (pool.pool or "(none)" for pool in report.pools),
+        ("node pool", "left"),
+        ("nodes", "spark"),
+        ("min", "right"),
+        ("mean", "right"),
+        ("max", "right"),
+        ("came", "right"),
+        ("went", "right"),
+        ("never came", "right"),
+        ("cpu requested", "right"),
+        ("node hours", "right"),
+        (cost, "right"),
+    )
+    for pool in report.pools[:MOST_ROWS]:
+        table.add_row(
+            pool.pool or "(none)",
+            room.curve(pool.curve),
+            _count(pool.nodes.minimum),
+            f"{pool.nodes.mean:,.1f}",
+            _count(pool.nodes.maximum),
+            f"{pool.started:,}",
+            f"{pool.ended:,}",
+            f"{pool.failed:,}",
+            f"{100 * pool.cpu_requested.mean:.1f} %",
+            f"{pool.node_hours:,.1f}",
+            "" if report.cost is None else f"{pool.cost:,.2f}",
+        )
+    left = len(report.pools) - MOST_ROWS
+    if left > 0:
+        table.add_row(f"{left:,} more; -o json shows them all")
+    return table
+
+
 # ---- everything else -----------------------------------------------------------------------------------------------
 
 
@@ -207,6 +250,8 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "nodes", f"{_range(cluster.nodes)}; in use {_range(cluster.in_use)}"
     yield "cpu requested, used", f"{_percent(cluster.cpu_requested)}, {_percent(cluster.cpu_used)} of allocatable"
     yield "memory requested, used", f"{_percent(cluster.memory_requested)}, {_percent(cluster.memory_used)}"
+    if report.cost is not None:
+        yield "cost", _cost(report.cost)
     yield "pods that wait", _waiting(report.waiting)
     yield "", _split(report.waiting)
     for workload in _scaled(report):
@@ -241,6 +286,15 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.events:
         most = sorted(report.events.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_EVENTS]
         yield "events", ", ".join(f"{reason} {count:,}" for reason, count in most)
+
+
+def _cost(cost: CostReport) -> str:
+    kinds = ", ".join(f"{name} {part:,.2f}" for name, part in cost.by_capacity_type.items())
+    text = f"{cost.total:,.2f} {cost.currency} for {cost.node_hours:,.1f} node hours"
+    text += f" ({kinds})" if len(cost.by_capacity_type) > 1 else ""
+    if cost.commitments:
+        text += f"; commitments {cost.commitments:+,.2f}"
+    return f"{text}; {cost.hourly.mean:,.2f} an hour, at most {cost.hourly.maximum:,.2f}"
 
 
 def _scaled(report: RunReport) -> list[WorkloadReport]:

@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 
 from stowplan_autoscaling.resources import load_simulation
 from stowplan_autoscaling.results import FolderSink, NullSink
+from stowplan_autoscaling.results.report import CostReport, Level, PoolReport
 from stowplan_operator.cli import cli, simulation_run
 from stowplan_operator.cli.console import console_of
 from stowplan_operator.cli.run_progress import progress_text
@@ -70,6 +71,51 @@ def test_long_names_leave_room_for_numbers(tmp_path: Path) -> None:
     row = next(line for line in screen.getvalue().splitlines() if line.startswith(f" {name} "))
     assert row.split()[-2:] == ["0", "s"]
     assert len(row) <= 120
+
+
+def test_pools_and_their_cost_are_shown(tmp_path: Path) -> None:
+    """A line per node pool, the total among the facts, and findings at the end."""
+    report = run_engine.run(load_simulation(write(tmp_path, small())), progress=None, stop=None, sink=NullSink())
+    half, two = Level(mean=0.5, minimum=0, maximum=1), Level(mean=1.5, minimum=1, maximum=2)
+    pool = PoolReport(
+        pool="general",
+        nodes=two,
+        starting=half,
+        node_hours=3.04,
+        cost=1.236,
+        cpu_requested=half,
+        cpu_used=half,
+        cpu_stranded=half,
+        memory_requested=half,
+        memory_used=half,
+        memory_stranded=half,
+        started=7,
+        ended=6,
+        failed=1,
+        interrupted=0,
+        curve=(1.0, 2.0),
+    )
+    cost = CostReport(
+        currency="USD",
+        total=1.236,
+        hourly=two,
+        node_hours=3.04,
+        by_pool={"general": 1.236},
+        by_instance_type={"m2": 1.236},
+        by_capacity_type={"on-demand": 1.0, "spot": 0.236},
+        commitments=-0.25,
+        curve=(1.0, 2.0),
+    )
+    screen = StringIO()
+    print_run(msgspec.structs.replace(report, pools=(pool,), cost=cost, findings=("nodes come and go",)), screen)
+    shown = screen.getvalue()
+    row = next(line.split() for line in shown.splitlines() if line.startswith(" general "))
+    assert row[2:] == ["1", "1.5", "2", "7", "6", "1", "50.0", "%", "3.0", "1.24"]
+    assert (
+        "1.24 USD for 3.0 node hours (on-demand 1.00, spot 0.24); commitments -0.25; 1.50 an hour, at most 2.00"
+        in " ".join(shown.split())
+    )
+    assert shown.endswith("finding: nodes come and go\n")
 
 
 def test_who_reads_only_the_first_lines_sees_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
