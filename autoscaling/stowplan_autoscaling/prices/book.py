@@ -50,12 +50,13 @@ class NodeTime(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceBook:
     """Prices of one currency. The row that says most about a machine counts: type with zone and capacity type, then
-    with capacity type, then with zone, then the type alone.
+    with capacity type, then with zone, then the type alone. `unused_columns`: of the file, that mean nothing.
     """
 
     currency: str = DEFAULT_CURRENCY
     rows: Mapping[Offering, PriceRow]
     commitments: tuple[Commitment, ...] = ()
+    unused_columns: tuple[str, ...] = ()
 
     def price(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
         """Per hour after the discount, without commitments; None if the book has no row for it."""

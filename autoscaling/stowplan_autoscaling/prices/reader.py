@@ -70,7 +70,12 @@ def read_price_book(stream: BinaryIO, source: str, currency: str = "") -> PriceB
         told = _currency(entry, told, currency)
     if not rows:
         raise InputError(source, "", "", "there are no rows after the header")
-    return PriceBook(currency=told or DEFAULT_CURRENCY, rows=rows, commitments=tuple(commitments))
+    return PriceBook(
+        currency=told or DEFAULT_CURRENCY,
+        rows=rows,
+        commitments=tuple(commitments),
+        unused_columns=tuple(name.strip() for index, name in enumerate(first[1]) if index not in columns.values()),
+    )
 
 
 def _columns(header: Sequence[str], place: str) -> dict[str, int]:

@@ -171,9 +171,7 @@ def _amount(text: str, unit: str) -> float:
             return parse_duration(text) / _NANO
         except ValueError:
             raise ValueError(f"{shown(text)}: must be a duration such as 500ms, 60s or 5m") from None
-    if unit == SHARE and text.endswith(_PERCENT):
-        return _percent(text)
-    value = _number(text)
+    value = _percent(text) if unit == SHARE and text.endswith(_PERCENT) else _number(text)
     if unit == SHARE and value > 1:
         raise ValueError(f"{shown(text)}: must be between 0 and 1, or a percentage")
     return value
@@ -209,6 +207,17 @@ def _as_given(candidate: Any) -> Any:
     if not isinstance(candidate, dict):
         return candidate
     return {name: entry for name, entry in candidate.items() if entry is not None}
+
+
+def without_effect(candidates: Sequence[Candidate], chosen: Candidate, *, is_same: bool) -> tuple[str, ...]:
+    """Warnings about a candidate that is like another one, or has a `spec` that changes nothing (`is_same`)."""
+    changes = own_changes(chosen)
+    for other in candidates[: candidates.index(chosen)]:
+        if other.spec == chosen.spec and own_changes(other) == changes:
+            return (f"candidate {chosen.name}: has the same changes as {other.name}",)
+    if is_same and chosen.spec and not changes:
+        return (f"candidate {chosen.name}: its spec changes nothing: it is the simulation as it stands",)
+    return ()
 
 
 def names_of(candidates: Sequence[Candidate]) -> list[str]:

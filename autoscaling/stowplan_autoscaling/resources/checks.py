@@ -80,6 +80,8 @@ def check(spec: SimulationSpec, objects: Sequence[Manifest]) -> Iterator[str]:
     _check_metrics(spec, known)
     _check_faults(spec, known)
     _check_objectives(spec, known)
+    _unique([goal.metric for goal in spec.goals], "spec.goals", "metric")
+    yield from _check_supply(spec)
     for index, startup in enumerate(spec.kubelet.startups):
         known.need(startup.target, (*SCALABLE, "DaemonSet", "Job", "CronJob"), f"spec.kubelet.startups[{index}].target")
     yield from _check_tasks(spec, objects, known)
@@ -127,11 +129,8 @@ def _check_tasks(spec: SimulationSpec, objects: Sequence[Manifest], known: Known
 
 
 def _check_run_time(run: RunTime, field: str) -> None:
-    if run.maximum is not None and run.maximum < run.minimum:
-        least = format_duration(run.minimum)
-        raise FieldError(
-            f"{field}.maximum", f"{shown(format_duration(run.maximum))}: must be at least minimum, {least}"
-        )
+    if run.maximum is not None:
+        _at_least(run.maximum, run.minimum, f"{field}.maximum", "minimum")
 
 
 def _unique(names: Sequence[str], field: str, member: str = "name") -> None:
@@ -143,6 +142,27 @@ def _unique(names: Sequence[str], field: str, member: str = "name") -> None:
 def _within(at: int, spec: SimulationSpec, field: str) -> None:
     if at >= spec.duration:
         message = f"{shown(format_duration(at))}: must be before the end of the run, {format_duration(spec.duration)}"
+        raise FieldError(field, message)
+
+
+# ---- supply --------------------------------------------------------------------------------------------------------
+
+
+def _check_supply(spec: SimulationSpec) -> Iterator[str]:
+    boot, karpenter = spec.provider.boot, spec.supply.karpenter
+    if boot.maximum is not None:
+        _at_least(boot.maximum, boot.minimum, "spec.provider.boot.maximum", "minimum")
+    if karpenter is not None:
+        field = "spec.supply.karpenter.batchMaxDuration"
+        _at_least(karpenter.batch_max_duration, karpenter.batch_idle_duration, field, "batchIdleDuration")
+    if not spec.node_pools and spec.supply.none is None:
+        name = "karpenter" if karpenter is not None else "clusterAutoscaler"
+        yield f"spec.supply.{name}: there are no spec.nodePools: it has nothing to decide about"
+
+
+def _at_least(value: int, least: int, field: str, other: str) -> None:
+    if value < least:
+        message = f"{shown(format_duration(value))}: must be at least {other}, {format_duration(least)}"
         raise FieldError(field, message)
 
 

@@ -101,6 +101,11 @@ def _fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
             if inner is None:
                 return []
             model = inner
+    return fields_of(model)
+
+
+def fields_of(model: type[BaseModel]) -> list[str]:
+    """The names in YAML of the fields of a model."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

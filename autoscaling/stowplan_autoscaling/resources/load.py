@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -28,16 +28,17 @@ from stowplan_scheduler.config import (
 
 from . import checks
 from .base import duplicate
-from .candidates import BY_CANDIDATES, Candidate, own_changes, with_candidates_as_given
+from .candidates import BY_CANDIDATES, Candidate, own_changes, with_candidates_as_given, without_effect
 from .findings import field_error, near
 from .loads import Clock, Load, job_of, load_of
 from .manifests import Files, Manifest, Manifests
-from .merging import merged
+from .merging import check_removals, merged
 from .node_groups import nodes_of
 from .object_checks import check_fields
 from .patching import patched
 from .pool_loading import catalog_types, group_prices, pools_of
 from .pool_use import unusable_pools
+from .price_use import unused_prices
 from .simulation import API_VERSION, KIND, Simulation, SimulationSpec
 from .typed import OWN_READERS, typed_object
 from .values import format_duration
@@ -107,14 +108,18 @@ def load_simulation(
     except FieldError as error:
         raise InputError.of(source, "", error) from None
     about = f"candidate {candidate}" if candidate else ""
+    notes: tuple[str, ...] = ()
+    base = simulation.spec
     try:
         if chosen is not None:
-            value = _changed(value, chosen)
+            before, value = value, _changed(value, chosen)
+            notes = without_effect(simulation.spec.candidates, chosen, is_same=before == value)
             simulation = parse_simulation(_overridden(value, seed, duration))
         # A run that is cut short on the command line may leave out what the file plans for later.
         planned = simulation if duration is None else parse_simulation(value)
         length = max(simulation.spec.duration, planned.spec.duration)
-        return _loaded(source, simulation, length, files, third_party or {}, chosen)
+        found = _loaded(source, simulation, length, files, third_party or {}, chosen, base)
+        return replace(found, warnings=(*notes, *found.warnings))
     except FieldError as error:
         raise InputError.of(source, about, error) from None
     except InputError as error:
@@ -138,6 +143,7 @@ def _candidate(spec: SimulationSpec, name: str) -> Candidate | None:
 
 def _changed(value: Any, candidate: Candidate) -> Any:
     """The document with what is different in spec."""
+    check_removals(value["spec"], candidate.spec, SimulationSpec, "spec")
     return {**value, "spec": merged(value["spec"], candidate.spec, SimulationSpec)}
 
 
@@ -190,8 +196,9 @@ def _loaded(
     files: Files,
     third_party: Mapping[str, PluginFactory],
     candidate: Candidate | None,
+    base: SimulationSpec,
 ) -> LoadedSimulation:
-    """`length`: before when everything must happen that is planned."""
+    """`length`: before when everything must happen that is planned. `base`: spec without the candidate's changes."""
     spec = simulation.spec
     manifests = Manifests(files, source)
     _add_objects(manifests, spec)
@@ -210,6 +217,7 @@ def _loaded(
             typed_object(manifests.check(job_of(entry), f"spec.demand[{index}].jobs.template"))
     catalog, prices = _catalog(spec, files), _prices(spec, files)
     pools = pools_of(spec, catalog, prices.price)
+    warnings.extend(unused_prices(prices, (base, spec), catalog, manifests.objects))
     warnings.extend(unusable_pools(pools, manifests.objects, spec.demand))
     loads = {entry.name: load_of(entry, clock, f"spec.demand[{index}]") for index, entry in enumerate(spec.demand)}
     warnings.extend(note for load in loads.values() for note in load.notes)

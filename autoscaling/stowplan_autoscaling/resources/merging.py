@@ -13,9 +13,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from stowplan_autoscaling.inputs.decode import field_path
+from stowplan_autoscaling.inputs.errors import FieldError
+
 from .base import Choice
 from .cluster import SchedulerSpec
-from .findings import model_of_field
+from .findings import fields_of, model_of_field, near
 
 _NAMES: Final = ("name", "schedulerName")
 """What the entries of a list are called by; profiles of a scheduler have the latter."""
@@ -34,6 +37,27 @@ def merged(value: Any, patch: Any, model: type[BaseModel] | None = None) -> Any:
             return _merged_list(value, {entry[key]: entry for entry in patch}, key, model)
         return [merged(None, entry, model) for entry in patch]
     return patch
+
+
+def check_removals(value: Any, patch: Any, model: type[BaseModel] | None, field: str) -> None:
+    """Raises FieldError for a null that cannot remove anything: no such field of the model, no entry of that name.
+
+    A field that could be there and is not may be removed: that says what is meant, whatever the simulation has.
+    """
+    key = _key_of(value)
+    if key and isinstance(patch, list) and _key_of(patch) == key:
+        patch = {entry[key]: entry for entry in patch}
+    if not isinstance(patch, dict) or value == []:
+        return
+    found = {entry[key]: entry for entry in value} if key else value if isinstance(value, dict) else {}
+    known = list(found) if key else [] if model is None else fields_of(model)
+    for name, entry in patch.items():
+        path = field_path(field, name)
+        if entry is None and known and name not in known:
+            hint = "" if value is None else near(name, known)
+            raise FieldError(path, f"there is nothing to remove{hint}")
+        inner = model if key or model is None else model_of_field(model, name)
+        check_removals(found.get(name), entry, inner, path)
 
 
 def _merged_mapping(value: Mapping[str, Any], patch: Mapping[str, Any], model: type[BaseModel] | None) -> Any:

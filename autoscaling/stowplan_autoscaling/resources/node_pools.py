@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
+
+from stowplan_autoscaling.cluster.controllers.cron_job.errors import ScheduleError
+from stowplan_autoscaling.cluster.controllers.cron_job.schedule import parse_schedule
+from stowplan_autoscaling.inputs.errors import shown
 
 from .base import NAME_PATTERN, FromList, Labels, Names, Part, needed, option, parts
 from .cluster import Amounts, Reservations, Taint
@@ -12,12 +17,16 @@ from .values import Duration, Number, PositiveDuration, problem
 
 CapacityType = Literal["on-demand", "spot"]
 NEVER = "Never"
+_BUDGET_NODES: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
+"""As in Karpenter's CRD."""
 
 
 class InstanceType(Part):
     """A kind of machine."""
 
-    name: str = needed("Name; every such node has it as label node.kubernetes.io/instance-type.", max_length=63)
+    name: str = needed(
+        "Name; every such node has it as label node.kubernetes.io/instance-type.", min_length=1, max_length=63
+    )
     capacity: Amounts = needed(
         "Capacity by resource. Without pods it is 110, kubelet's --max-pods.", min_length=1, max_length=32
     )
@@ -29,19 +38,40 @@ class InstanceType(Part):
         None, "Price per hour as a spot machine. Absent: that of the price book; without one it is not offered as spot."
     )
     labels: Labels = option({}, "Labels of every such node.", max_length=64)
-    architecture: str = option("amd64", "Label kubernetes.io/arch.", max_length=63)
-    os: str = option("linux", "Label kubernetes.io/os.", max_length=63)
+    architecture: str = option("amd64", "Label kubernetes.io/arch.", min_length=1, max_length=63)
+    os: str = option("linux", "Label kubernetes.io/os.", min_length=1, max_length=63)
 
 
 class Budget(Part):
     """How many nodes of a pool may be disrupted at once (Karpenter's spec.disruption.budgets)."""
 
-    nodes: str = option("10%", "A number or a share of the pool's nodes.", pattern=r"^[0-9]+%?$", max_length=10)
+    nodes: str = option("10%", "A number or a share of the pool's nodes.", pattern=_BUDGET_NODES, max_length=10)
     reasons: Annotated[tuple[Literal["Underutilized", "Empty", "Drifted"], ...], FromList] = parts(
         "Reasons that it is about; none: all.", max_length=3
     )
     schedule: str = option("", "Cron schedule (UTC) of its beginnings; empty: always.", max_length=128)
     duration: PositiveDuration | None = option(None, "How long after each beginning it holds.")
+
+    @field_validator("nodes", mode="before")
+    @classmethod
+    def _check_nodes(cls, value: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(_BUDGET_NODES, value):
+            most = ", at most 100%" if re.fullmatch(r"[0-9]+%", value) else ""
+            raise problem(f"{shown(value)}: must be a number or a percentage such as 3 or 10%{most}")
+        return value
+
+    @field_validator("schedule")
+    @classmethod
+    def _check_schedule(cls, value: str) -> str:
+        """Karpenter puts the time zone before it, so that no other can be given."""
+        if not value:
+            return value
+        try:
+            parse_schedule(f"TZ=UTC {value}")
+        except ScheduleError as error:
+            example = "must be a cron schedule in UTC such as 0 9 * * 1-5 or @daily"
+            raise problem(f"{shown(value)}: {example}: {error}") from None
+        return value
 
     @model_validator(mode="after")
     def _check(self) -> Budget:

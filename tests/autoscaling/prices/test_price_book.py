@@ -47,6 +47,7 @@ def test_names_of_columns_may_be_written_as_one_likes() -> None:
     found = book("Instance Type,Price-Per-Month,Discount,vcpu\nm,73,10%,4\nc,146,0.5,8\n")
     assert found.price("m", "", "spot") == pytest.approx(0.1 * 0.9)
     assert found.price("c", "", "spot") == pytest.approx(0.2 * 0.5)
+    assert found.unused_columns == ("vcpu",)
     assert HOURS_PER_MONTH == 730
 
 

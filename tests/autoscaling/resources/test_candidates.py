@@ -230,6 +230,45 @@ def test_two_candidates_need_two_names(tmp_path: Path) -> None:
         loaded(tmp_path, "a", {"name": "a"}, {"name": "a"})
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"cluster": {"nodeGroups": {"plane": None}}},
+            "spec.cluster.nodeGroups.plane: there is nothing to remove; did you mean plain?",
+        ),
+        (
+            {"demand": [{"name": "visits", "sereis": None}]},
+            "spec.demand.visits.sereis: there is nothing to remove; did you mean series?",
+        ),
+        ({"nodePools": {"burst": None}}, "spec.nodePools.burst: there is nothing to remove"),
+        ({"suply": None}, "spec.suply: there is nothing to remove; did you mean supply?"),
+    ],
+)
+def test_a_null_that_removes_nothing_is_a_mistake(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """A name that is spelt wrongly would pass else, as null leaves no trace."""
+    with pytest.raises(InputError) as caught:
+        loaded(tmp_path, "x", {"name": "x", "spec": change})
+    assert str(caught.value) == f"{tmp_path / 'simulation.yaml'}: candidate x: {message}"
+
+
+def test_a_field_that_is_not_set_can_be_removed(tmp_path: Path) -> None:
+    """To say that its default is meant."""
+    found = loaded(tmp_path, "x", {"name": "x", "spec": {"settle": None, "supply": {"karpenter": None, "none": {}}}})
+    assert found.spec.settle == 0
+
+
+def test_candidates_that_are_alike_are_a_warning(tmp_path: Path) -> None:
+    """Each alone is none: somebody has to be what the others are compared to."""
+    same = {"cluster": {"nodeGroups": {"plain": {"count": 2}}}}
+    candidates = ({"name": "today"}, {"name": "later"}, {"name": "same", "spec": same})
+    assert loaded(tmp_path, "today", *candidates).warnings == ()
+    assert loaded(tmp_path, "later", *candidates).warnings == ("candidate later: has the same changes as today",)
+    assert loaded(tmp_path, "same", *candidates).warnings == (
+        "candidate same: its spec changes nothing: it is the simulation as it stands",
+    )
+
+
 # ---- goals and metrics -----------------------------------------------------------------------------------------------
 
 
