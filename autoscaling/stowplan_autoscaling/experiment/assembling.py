@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from stowplan_autoscaling.resources.candidates import Goal
-from stowplan_autoscaling.resources.measures import CURRENCY, MEASURES, Measure, measure_of
+from stowplan_autoscaling.resources.measures import CURRENCY, MEASURES, SECONDS, Measure, measure_of
 from stowplan_autoscaling.results.recorder import KUBERNETES
 from stowplan_autoscaling.results.records import text_of
 from stowplan_scheduler import __version__
@@ -26,12 +26,12 @@ from .comparison import (
     ComparisonReport,
     CurveReport,
     Difference,
-    Finding,
     MetricReport,
     OriginReport,
     RunEntry,
     comparison_bytes,
 )
+from .findings import findings_of
 from .measuring import Measures
 from .plan import Plan
 from .settings import Settings, changes, effects_of, settings_of, settings_report
@@ -39,6 +39,8 @@ from .statistics import BOOTSTRAP_SEED, RESAMPLES, band, paired
 from .verdict import goal_report, verdict
 
 _USUAL_TOLERANCE: Final = "1%"
+_LEAST_SECONDS: Final = 0.001
+_ROUNDING: Final = 1e-9
 _NOT_RUN: Final = "has not run"
 Found = Mapping[Cell, Measures]
 
@@ -62,7 +64,14 @@ def report_of(plan: Plan, found: Found, stopped: Mapping[Cell, str] | None = Non
         seeds=plan.seeds,
         currency=_currency(found),
         baseline=plan.baseline,
-        verdict=verdict(names, plan.baseline, goals, {metric.name: metric for metric in metrics}, differences),
+        verdict=verdict(
+            names,
+            plan.baseline,
+            goals,
+            {metric.name: metric for metric in metrics},
+            differences,
+            has_results=bool(found),
+        ),
         goals=goals,
         metrics=metrics,
         candidates=tuple(
@@ -160,8 +169,13 @@ def _difference(
         metric.name,
         pairs,
         better=metric.better,
-        tolerance=goal.tolerance_of(reference.median),
+        tolerance=max(goal.tolerance_of(reference.median), _least(metric, reference.median)),
     )
+
+
+def _least(metric: MetricReport, reference: float) -> float:
+    """What is never a difference, whatever the tolerance: less than is shown of a time, and rounding."""
+    return max(_LEAST_SECONDS if metric.unit == SECONDS else 0.0, _ROUNDING * abs(reference))
 
 
 def _candidate(
@@ -192,18 +206,9 @@ def _candidate(
         ),
         metrics=bands,
         curves=tuple(_curves(list(runs.values()))),
-        findings=tuple(_findings(runs)),
+        findings=findings_of({cell.seed: measures.findings for cell, measures in runs.items()}),
         warnings=plan.loaded[candidate.name].warnings,
     )
-
-
-def _findings(runs: Mapping[Cell, Measures]) -> Iterator[Finding]:
-    seeds: dict[str, list[int]] = {}
-    for cell, measures in runs.items():
-        for text in measures.findings:
-            seeds.setdefault(text, []).append(cell.seed)
-    for text, where in seeds.items():
-        yield Finding(text=text, seeds=tuple(where))
 
 
 def _curves(runs: Sequence[Measures]) -> Iterator[CurveReport]:

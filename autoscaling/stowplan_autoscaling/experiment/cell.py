@@ -15,6 +15,7 @@ from stowplan_scheduler import __version__
 
 from .comparison import RUNS_FOLDER
 from .measuring import Measures, measure, read_measures, write_measures
+from .run_tables import check_headers
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.resources import LoadedSimulation
@@ -79,7 +80,10 @@ def run_cell(
 
 
 def finished(folder: str, loaded: LoadedSimulation) -> Measures | None:
-    """The measures of a run that is there already, of just this simulation by just this version; None if it is not."""
+    """The measures of a run that is there already, of just this simulation by just this version.
+
+    None if it is not, or if its tables are damaged.
+    """
     try:
         report = read_summary(folder)
     except (OSError, msgspec.DecodeError):
@@ -87,9 +91,14 @@ def finished(folder: str, loaded: LoadedSimulation) -> Measures | None:
     if not _is_of(report, loaded):
         return None
     found = read_measures(folder)
-    if found is None or (found.digest, found.seed, found.version) != (loaded.digest, loaded.spec.seed, __version__):
-        found = measure(folder, report, loaded)
-        write_measures(folder, found)
+    try:
+        check_headers(folder)
+        if found is None or (found.digest, found.seed, found.version) != (loaded.digest, loaded.spec.seed, __version__):
+            found = measure(folder, report, loaded)
+            write_measures(folder, found)
+    except (OSError, ValueError):
+        # Somebody wrote into its tables: it runs again.
+        return None
     return found
 
 

@@ -5,15 +5,16 @@ Measuring is part of a run and happens where it ran, so that a comparison need n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import numpy as np
 
 from stowplan_autoscaling.resources import autoscaler_of, scaled_object_of
 from stowplan_autoscaling.results.levels import rounded
-from stowplan_autoscaling.results.report import PoolReport, ReportPart, RunReport
+from stowplan_autoscaling.results.report import ReportPart, RunReport
 
 from .elasticity import elasticity_of_run, node_flapping, node_lives, replica_flapping
 from .pending import pending_quantile, pending_times
@@ -23,12 +24,13 @@ from .statistics import quantile
 if TYPE_CHECKING:
     from stowplan_autoscaling.resources import LoadedSimulation
 
-SCHEMA: Final = "stowplan.io/measures/v1"
+SCHEMA: Final = "stowplan.io/measures/v2"
 MEASURES_FILE: Final = "measures.json"
 
 MOST_DEMANDS: Final = 8
 """So many entries of spec.demand get a curve."""
 
+_POOLS: Final = "series/pools.csv"
 _HOUR: Final = 3600.0
 _MONTH: Final = 730 * _HOUR
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -115,7 +117,8 @@ def _values(folder: str, report: RunReport, targets: Mapping[str, str]) -> Itera
     """(name, number) of all measures."""
     yield from _costs(report)
     yield from _nodes(report)
-    yield from _stranded(report.pools)
+    if report.pools:
+        yield from stranded(folder, report.reached)
     yield from _waiting(folder, report)
     yield from _service(report)
     contention = report.contention
@@ -168,12 +171,18 @@ def _nodes(report: RunReport) -> Iterator[tuple[str, float | None]]:
     yield "used.memory", cluster.memory_used.mean
 
 
-def _stranded(pools: Sequence[PoolReport]) -> Iterator[tuple[str, float | None]]:
-    """Shares of pools count by their node-hours."""
-    hours = sum(pool.node_hours for pool in pools)
-    if hours:
-        yield "stranded.cpu", sum(pool.cpu_stranded.mean * pool.node_hours for pool in pools) / hours
-        yield "stranded.memory", sum(pool.memory_stranded.mean * pool.node_hours for pool in pools) / hours
+def stranded(folder: str, end: float) -> Iterator[tuple[str, float | None]]:
+    """stranded.*: of all pools together, the mean over the time in which they had nodes; nothing without any."""
+    for resource in ("cpu", "memory"):
+        columns = ("seconds", f"{resource}_stranded", f"{resource}_allocatable")
+        rows = [[number(cell) for cell in row] for row in read_rows(folder, _POOLS, *columns)]
+        times, lost = _sums((row[0], row[1]) for row in rows)
+        whole = _sums((row[0], row[2]) for row in rows).values
+        has_nodes = whole > 0
+        time = Held(times, has_nodes.astype(np.float64)).mean(0.0, end)
+        if time:
+            shares = np.divide(lost, whole, out=np.zeros(len(whole)), where=has_nodes)
+            yield f"stranded.{resource}", Held(times, shares).mean(0.0, end) / time
 
 
 def _waiting(folder: str, report: RunReport) -> Iterator[tuple[str, float | None]]:
@@ -231,7 +240,7 @@ def _curves(folder: str, report: RunReport, targets: Mapping[str, str]) -> Itera
     yield from _replicas(folder, report, targets)
     yield from _cluster(folder, report)
     if report.cost is not None:
-        rate = _sums((float(at), number(cost)) for at, cost in read_rows(folder, "series/pools.csv", "seconds", "cost"))
+        rate = _sums((float(at), number(cost)) for at, cost in read_rows(folder, _POOLS, "seconds", "cost"))
         yield _curve("cost", "cost per hour", f"{report.cost.currency}/h", rate, report.duration)
 
 

@@ -119,7 +119,7 @@ def _check_goals(source: str, goals: tuple[Goal, ...], loaded: Mapping[str, Load
         family, _, member = goal.metric.partition(".")
         known = _members(family, loaded)
         if known is not None and member not in known:
-            message = f"{goal.metric}: no candidate has {member!r}{near(member, sorted(known))}"
+            message = f"{goal.metric}: no candidate has {member!r}{near(member, sorted(known - {''}))}"
             raise InputError(source, "", f"spec.goals[{index}].metric", message)
 
 

@@ -5,34 +5,72 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stowplan_autoscaling.inputs.errors import shown
+from stowplan_autoscaling.results.records import TABLES, header
 
 from .comparison import CURVE_POINTS
 
 Floats = NDArray[np.float64]
 BOTH: Final = 2
+_NUMBERS: Final = (float, int, float | None, int | None)
+
+
+class DamagedTableError(ValueError):
+    """A table is not as a run leaves it. The message names the file, and where it is wrong."""
 
 
 def read_rows(folder: str, name: str, *columns: str) -> Iterator[tuple[str, ...]]:
     """The cells of some columns, row by row; none for a table that is not there.
 
-    Raises ValueError for a table without one of the columns.
+    Raises DamagedTableError for a table without one of the columns, or that is no table.
     """
     path = Path(folder, name)
     if not path.exists():
         return
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.reader(file)
-        header = next(reader, [])
-        missing = [column for column in columns if column not in header]
-        if missing:
-            raise ValueError(f"{path}: no column {missing[0]}")
-        picked = [header.index(column) for column in columns]
-        for cells in reader:
-            yield tuple(cells[index] for index in picked)
+    line = 0
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            names = next(reader, [])
+            missing = [column for column in columns if column not in names]
+            if missing:
+                raise DamagedTableError(f"{path}: no column {missing[0]}")
+            picked = [names.index(column) for column in columns]
+            for cells in reader:
+                line = reader.line_num
+                if len(cells) != len(names):
+                    message = f"{path}: line {line} has {len(cells)} columns, the header has {len(names)}"
+                    raise DamagedTableError(message)
+                yield tuple(cells[index] for index in picked)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DamagedTableError(f"{path}: line {line + 1} cannot be read: {error}") from None
+
+
+def check_headers(folder: str) -> None:
+    """A quick look at the tables of a run that are there: their columns and first row. Raises DamagedTableError."""
+    for kind, name in TABLES.items():
+        next(read_rows(folder, name, *header(kind)), None)
+
+
+def check_tables(folder: str) -> None:
+    """Reads all tables of a run that are there, every cell. Raises DamagedTableError, which names file and row."""
+    for kind, name in TABLES.items():
+        columns = header(kind)
+        types = get_type_hints(kind)
+        # Parts of waiting have no field of their own.
+        numbers = [index for index, column in enumerate(columns) if types.get(column, float) in _NUMBERS]
+        for row, cells in enumerate(read_rows(folder, name, *columns), 1):
+            for index in numbers:
+                try:
+                    number(cells[index])
+                except ValueError:
+                    message = f"{Path(folder, name)}: row {row}: {columns[index]}: {shown(cells[index])} is no number"
+                    raise DamagedTableError(message) from None
 
 
 class Held(NamedTuple):

@@ -89,8 +89,8 @@ def paired(
 ) -> Difference | None:
     """The difference of a candidate to a baseline; `pairs`: (candidate, baseline) by seed. None without pairs.
 
-    It is a difference if the median is beyond the tolerance, its interval leaves out zero, and it is at least twice the
-    standard deviation of a median over so many seeds.
+    It is a difference if the median is beyond the tolerance, its interval leaves out zero, and either all seeds are on
+    the same side or the median is at least twice the standard deviation of a median over so many seeds.
     """
     if not pairs:
         return None
@@ -123,8 +123,11 @@ def paired(
 
 
 def _outcome(steps: Sequence[float], middle: float, interval: Interval, tolerance: float, better: Better) -> Outcome:
-    noise = 2 * _MEDIAN_DEVIATION * stdev(steps) / sqrt(len(steps)) if len(steps) > 1 else 0.0
-    if abs(middle) <= tolerance or interval.low <= 0 <= interval.high or abs(middle) < noise:
+    if abs(middle) <= tolerance or interval.low <= 0 <= interval.high:
+        return "no difference"
+    # Where all seeds agree, one that is far worse than the others is no reason to doubt the direction.
+    agree = min(steps) > 0 or max(steps) < 0
+    if not agree and abs(middle) < 2 * _MEDIAN_DEVIATION * stdev(steps) / sqrt(len(steps)):
         return "no difference"
     return "better" if (middle > 0) == (better == "higher") else "worse"
 

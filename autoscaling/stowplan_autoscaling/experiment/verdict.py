@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from stowplan_autoscaling.resources.candidates import Goal
 
@@ -15,6 +15,10 @@ Bands = Mapping[str, Mapping[str, Band]]
 
 Differences = Mapping[tuple[str, str, str], Difference]
 """By candidate, the one it is compared with, and metric."""
+
+_PRICED: Final = ("cost", "costPerMonth", "spotShare")
+_PER_DEMAND: Final = "costPerThousand."
+"""What only runs with prices have numbers for."""
 
 Standing = Literal["better", "worse", "no difference", "baseline", "unknown"]
 
@@ -79,12 +83,18 @@ def verdict(
     goals: Sequence[GoalReport],
     metrics: Mapping[str, MetricReport],
     differences: Differences,
+    *,
+    has_results: bool,
 ) -> VerdictReport:
-    """What the goals come to."""
+    """What the goals come to. `has_results`: whether any run is finished."""
     others = [name for name in names if name != baseline]
-    if all(outcome.value is None for goal in goals for outcome in goal.outcomes):
-        return VerdictReport(recommended="", passes=None, summary="There are no results yet.", lines=())
     limited = [goal for goal in goals if goal.limit is not None]
+    if all(outcome.value is None for goal in goals for outcome in goal.outcomes):
+        if not has_results:
+            return VerdictReport(recommended="", passes=None, summary="There are no results yet.", lines=())
+        return VerdictReport(
+            recommended="", passes=False if limited else None, summary=_unknown(goals, metrics), lines=()
+        )
     keeping = [name for name in names if all(_outcome(goal, name).passes for goal in limited)]
     recommended = _recommended(baseline, others, goals, keeping, differences)
     return VerdictReport(
@@ -93,6 +103,16 @@ def verdict(
         summary=_summary(recommended, baseline, others, goals, keeping, metrics, differences),
         lines=tuple(_line(name, baseline, goals, metrics, differences) for name in others),
     )
+
+
+def _unknown(goals: Sequence[GoalReport], metrics: Mapping[str, MetricReport]) -> str:
+    """Why there is nothing to judge although runs are finished."""
+    names = ", ".join(metrics[goal.metric].title for goal in goals)
+    if all(goal.metric in _PRICED or goal.metric.startswith(_PER_DEMAND) for goal in goals):
+        return (
+            f"No verdict: {names} cannot be told, as no node has a price (spec.prices.file, or price of a node group)."
+        )
+    return f"No verdict: no run has a number for {names}."
 
 
 def _outcome(goal: GoalReport, name: str) -> GoalOutcome:

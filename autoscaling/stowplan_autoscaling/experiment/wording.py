@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor, log10
 from typing import Final
 
 from .comparison import Difference, MetricReport
@@ -9,6 +10,8 @@ from .comparison import Difference, MetricReport
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _TENFOLD: Final = 10
+_MOST_PLACES: Final = 6
+"""As many as numbers of a comparison have."""
 
 
 def amount(value: float, unit: str) -> str:
@@ -27,7 +30,13 @@ def amount(value: float, unit: str) -> str:
         case "count" | "pods" | "nodes" | "":
             return _plain(value)
         case _:
-            return f"{unit} {value:,.2f}"
+            return f"{unit} {value:,.{_places(value)}f}"
+
+
+def _places(value: float) -> int:
+    """Of money: two, or as many as show two digits that count of a small amount."""
+    size = abs(value)
+    return 2 if not size or size >= 1 else min(_MOST_PLACES, max(2, 1 - floor(log10(size))))
 
 
 def seconds(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ def run_comparison(arguments: CompareArguments) -> int:
     plan = _plan(arguments)
     executor = _executor(arguments)
     root = arguments.results or f"{plan.name}-comparison"
+    _check_report(arguments, root)
     if not arguments.quiet:
         _warn(plan)
         if arguments.results is None:
@@ -70,6 +72,21 @@ def _check_parquet(arguments: CompareArguments) -> None:
 
     if arguments.parquet and not is_available():
         raise BadInput("--parquet: needs pyarrow, which is not installed; CSV files are written without it")
+
+
+def _check_report(arguments: CompareArguments, root: str) -> None:
+    """Before anything runs: whether the page can go where it should. The folder of the results is made if need be."""
+    if arguments.report is None:
+        return
+    path = Path(arguments.report)
+    folder = path.parent
+    if path.is_dir():
+        raise BadInput(f"--report: {path}: is a folder")
+    if folder.is_dir():
+        if not os.access(folder, os.W_OK):
+            raise BadInput(f"--report: {path}: cannot be written: the folder {folder} is read-only")
+    elif folder.resolve() != Path(root).resolve():
+        raise BadInput(f"--report: {path}: cannot be written: there is no folder {folder}")
 
 
 def _plan(arguments: CompareArguments) -> Plan:
@@ -152,7 +169,25 @@ def _write_report(report: ComparisonReport, arguments: CompareArguments, root: s
         write_report(report, root, path)
     except OSError as error:
         raise Failure(f"--report: {path}: cannot be written: {error.strerror}") from None
+    except ValueError:
+        damage = _damage(report, root)
+        if not damage:
+            raise
+        raise Failure(f"{damage}; without that folder the same command runs it again") from None
     return path
+
+
+def _damage(report: ComparisonReport, root: str) -> str:
+    """What is wrong with the tables of the runs; "" for nothing."""
+    from stowplan_autoscaling.experiment.run_tables import DamagedTableError, check_tables
+
+    for candidate in report.candidates:
+        for run in candidate.runs:
+            try:
+                check_tables(str(Path(root, run.folder)))
+            except DamagedTableError as error:
+                return str(error)
+    return ""
 
 
 def _show(report: ComparisonReport, output: str, root: str, page: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 
 from stowplan_autoscaling.experiment.cell import COMPLETE, finished, run_cell
 from stowplan_autoscaling.experiment.elasticity import NodeLife, elasticity, node_flapping, turns
-from stowplan_autoscaling.experiment.measuring import MEASURES_FILE, read_measures, scaled_by
+from stowplan_autoscaling.experiment.measuring import MEASURES_FILE, read_measures, scaled_by, stranded
 from stowplan_autoscaling.experiment.pending import Step, Wait, pending_quantile, survival
-from stowplan_autoscaling.experiment.run_tables import Held, read_rows
+from stowplan_autoscaling.experiment.run_tables import DamagedTableError, Held, check_tables, read_rows
 from stowplan_autoscaling.resources import load_simulation
 from stowplan_autoscaling.resources.measures import measure_of
 from stowplan_autoscaling.results import read_summary
@@ -141,6 +142,32 @@ def test_rows_of_a_table_are_read_by_the_names_of_its_columns(tmp_path: Path) ->
         list(read_rows(str(tmp_path), "t.csv", "d"))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("garbage\n", "t.csv: no column a"),
+        ("", "t.csv: no column a"),
+        ("a,b\n1,2\n3\n", "t.csv: line 3 has 1 columns, the header has 2"),
+        ("a,b\n1,2\n\udcff,3\n", "t.csv: line 1 cannot be read: 'utf-8' codec"),
+    ],
+)
+def test_a_damaged_table_is_named_with_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    """Whatever somebody wrote into it."""
+    (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DamagedTableError, match=re.escape(message)):
+        list(read_rows(str(tmp_path), "t.csv", "a"))
+
+
+def test_what_is_stranded_is_a_share_of_the_time_with_nodes(tmp_path: Path) -> None:
+    """Two pools, 10 s each: 1 of 4 + 0 of 4 cores, none of none, then 2 of 4; so (1/8 + 1/2) / 2."""
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series" / "pools.csv").write_text(
+        "seconds,pool,cpu_stranded,cpu_allocatable,memory_stranded,memory_allocatable\n"
+        "0,a,1,4,0,0\n0,b,0,4,0,0\n10,a,0,0,0,0\n10,b,0,0,0,0\n20,a,2,4,0,0\n20,b,0,0,0,0\n"
+    )
+    assert dict(stranded(str(tmp_path), 30.0)) == {"stranded.cpu": pytest.approx(0.3125)}
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 
@@ -171,6 +198,33 @@ def test_a_run_that_is_there_is_measured_again_where_its_measures_are_missing(tm
     (folder / MEASURES_FILE).unlink()
     assert finished(str(folder), loaded) is not None
     assert (folder / MEASURES_FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_a_run_with_a_damaged_table_runs_again(tmp_path: Path, is_measured: bool) -> None:
+    """Rather than stop whoever compares."""
+    loaded = load_simulation(write(tmp_path, small()))
+    folder = tmp_path / "out"
+    run_cell(loaded, str(folder))
+    (folder / "pods.csv").write_text("garbage\n")
+    if not is_measured:
+        (folder / MEASURES_FILE).unlink()
+    assert finished(str(folder), loaded) is None
+    assert run_cell(loaded, str(folder)).state == COMPLETE
+    assert finished(str(folder), loaded) is not None
+
+
+def test_a_cell_that_is_no_number_is_found(tmp_path: Path) -> None:
+    """In all tables of a run; texts may be anything."""
+    loaded = load_simulation(write(tmp_path, small()))
+    run_cell(loaded, str(tmp_path / "out"))
+    check_tables(str(tmp_path / "out"))
+    path = tmp_path / "out" / "series" / "cluster.csv"
+    lines = path.read_text().splitlines()
+    lines[2] = "x" + lines[2]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DamagedTableError, match=r'cluster.csv: row 2: seconds: "x\d+" is no number'):
+        check_tables(str(tmp_path / "out"))
 
 
 def test_only_a_finished_run_of_the_same_simulation_counts(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def test_a_plan_has_each_candidate_with_each_seed(tmp_path: Path) -> None:
             "spec.goals[0].metric: slo.fast: no candidate has 'fast'; there are none",
         ),
         ({"goals": [{"metric": "latency.visit"}]}, "latency.visit: no candidate has 'visit'; did you mean visits?"),
+        ({"goals": [{"metric": "nodeHours.zz"}]}, "nodeHours.zz: no candidate has 'zz'; known are plain"),
         ({"seed": 2**63 - 1}, "spec.seed: 9223372036854775807: the last of 2 seeds would be too large"),
     ],
 )
@@ -252,6 +253,25 @@ def test_findings_are_named_with_their_seeds(tmp_path: Path, finished: tuple[Pla
     assert [[(each.text, each.seeds) for each in candidate.findings] for candidate in candidates] == [
         [], [], [("pool a: nodes come and go for ever", (0, 1))],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(0.0009, "no difference"), (0.0011, "worse")])
+def test_less_than_a_millisecond_of_a_time_is_no_difference(
+    finished: tuple[Plan, Path], seconds: float, outcome: str
+) -> None:
+    """Whatever share of the baseline it is."""
+    from stowplan_autoscaling.experiment import report_of
+    from stowplan_autoscaling.experiment.measuring import read_measures
+
+    plan, folder = finished
+    found = {}
+    for cell in plan.cells:
+        measures = read_measures(str(folder / cell.folder))
+        assert measures is not None
+        wait = 0.0001 + (seconds if cell.candidate == "more" else 0.0)
+        found[cell] = msgspec.structs.replace(measures, values={**measures.values, "waiting.p50": wait})
+    differences = {(each.candidate, each.metric): each for each in report_of(plan, found).differences}
+    assert differences["more", "waiting.p50"].outcome == outcome
 
 
 # ---- processes -------------------------------------------------------------------------------------------------------

@@ -125,12 +125,24 @@ def test_signs_that_disagree_show_no_difference_and_do_not_rule_one_out() -> Non
 
 
 def test_a_difference_smaller_than_its_noise_is_none() -> None:
-    """Differences of 1 to 9: the median of 1 is below twice 1.25 s / sqrt(3)."""
-    steps = (1.0, 1.0, 9.0)
-    found = difference(*((10 + step, 10) for step in steps))
-    noise = 2 * 1.25 * float(np.std(steps, ddof=1)) / 3**0.5
+    """Ten seeds cost 1 more, one costs 40 less: the median of 1 is below twice 1.25 s / sqrt(11)."""
+    steps = (*[1.0] * 10, -40.0)
+    found = difference(*((50 + step, 50) for step in steps))
+    noise = 2 * 1.25 * float(np.std(steps, ddof=1)) / 11**0.5
     assert noise > found.median == 1
+    assert found.low > 0
     assert found.outcome == "no difference"
+
+
+def test_one_seed_that_is_far_worse_than_the_others_does_not_hide_that_all_are_worse() -> None:
+    """From 2 to 6 s: +3.9, +4, +9.6 have a median below their noise of 4.7, and yet all say the same."""
+    steps = (3.9, 4.0, 9.6)
+    found = difference(*((2 + step, 2) for step in steps), tolerance=1.0)
+    assert 2 * 1.25 * float(np.std(steps, ddof=1)) / 3**0.5 > found.median == 4
+    assert (found.outcome, found.worse, found.seeds, found.is_indicative) == ("worse", 3, 3, True)
+    turned = difference(*((20 - step, 20) for step in steps), tolerance=1.0)
+    assert (turned.outcome, turned.is_indicative) == ("better", True)
+    assert difference(*((2 + step, 2) for step in steps), tolerance=5.0).outcome == "no difference"
 
 
 def test_without_a_pair_there_is_nothing_to_say() -> None:

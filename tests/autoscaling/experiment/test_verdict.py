@@ -47,7 +47,7 @@ def judged(numbers: Numbers, *goals: Goal) -> tuple[VerdictReport, list[GoalRepo
         )
     }
     reports = [goal_report(goal, names, names[0], bands, differences) for goal in goals]
-    return verdict(names, names[0], reports, METRICS, differences), reports
+    return verdict(names, names[0], reports, METRICS, differences, has_results=any(numbers.values())), reports
 
 
 def run(cost: float, wait: float, seeds: int = 6) -> dict[str, list[float]]:
@@ -156,6 +156,19 @@ def test_without_any_result_there_is_no_verdict() -> None:
     assert found == VerdictReport(recommended="", passes=None, summary="There are no results yet.", lines=())
 
 
+def test_cost_without_a_price_is_not_a_comparison_without_results() -> None:
+    """Whoever has a limit of it does not know that it is kept."""
+    numbers: Numbers = {"today": {"waiting.p95": [1.0]}, "other": {"waiting.p95": [2.0]}}
+    found, _ = judged(numbers, COST)
+    assert (found.recommended, found.passes, found.lines) == ("", None, ())
+    assert found.summary == (
+        "No verdict: cost cannot be told, as no node has a price (spec.prices.file, or price of a node group)."
+    )
+    assert judged(numbers, Goal(metric="cost", limit="1"))[0].passes is False
+    waits, _ = judged({"today": {"cost": [1.0]}, "other": {"cost": [2.0]}}, WAIT)
+    assert waits.summary == "No verdict: no run has a number for waiting p95."
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
@@ -165,6 +178,10 @@ def test_without_any_result_there_is_no_verdict() -> None:
         (9000, "s", "2.5 h"),
         (0.1234, "share", "12.3 %"),
         (1234.5, "USD", "USD 1,234.50"),
+        (0.5, "USD", "USD 0.50"),
+        (0, "USD", "USD 0.00"),
+        (0.001234, "USD", "USD 0.0012"),
+        (0.000001, "USD", "USD 0.000001"),
         (6, "nodes", "6"),
         (6.25, "nodes", "6.2"),
         (12, "h", "12.0 h"),

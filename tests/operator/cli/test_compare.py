@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from shutil import copytree
 from time import monotonic, sleep
 from typing import Any
 
@@ -121,12 +122,41 @@ def test_a_page_is_written_and_named(done: tuple[str, Path, Result], tmp_path: P
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-2:] == [f"results: {folder}", f"report:  {page}"]
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
-    wrong = run_program(
-        "-f", path, "--results", str(folder), "-q", "--report", str(tmp_path / "no" / "x"), cwd=tmp_path
-    )
+
+
+def test_a_page_that_cannot_be_written_is_noticed_before_anything_runs(tmp_path: Path) -> None:
+    """The folder of the results may be a new one."""
+    path = written(tmp_path, seeds=1, candidates=[{"name": "today"}])
+    out = tmp_path / "out"
+    for page, message in ((tmp_path / "no" / "x", f"there is no folder {tmp_path / 'no'}"), (tmp_path, "is a folder")):
+        wrong = run_program("-f", path, "--results", str(out), "-q", "--report", str(page), cwd=tmp_path)
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith(f"stowplan: error: --report: {page}: ")
+        assert wrong.stderr.endswith(f"{message}\n")
+        assert wrong.stderr.count("\n") == 1
+        assert not out.exists()
+    assert invoke("-f", path, "--results", str(out), "-q", "--report", str(out / "page.html")).exit_code == 0
+
+
+def test_a_table_that_is_damaged_is_run_again_or_named(done: tuple[str, Path, Result], tmp_path: Path) -> None:
+    """Garbage is seen at once, a single cell by whoever needs it."""
+    path, before, first = done
+    folder = tmp_path / "out"
+    copytree(before, folder)
+    pods = folder / "runs" / "today" / "seed-0" / "pods.csv"
+    good = pods.read_text()
+    pods.write_text("garbage\n")
+    again = invoke("-f", path, "--results", str(folder), "--jobs", "1")
+    assert again.exit_code == 0
+    assert pods.read_text() == good
+    lines = good.splitlines()
+    lines[1] = lines[1].replace(",", ",x", 5)
+    pods.write_text("\n".join(lines) + "\n")
+    wrong = run_program("-f", path, "--results", str(folder), "-q", cwd=tmp_path)
     assert wrong.returncode == 1
-    assert wrong.stderr.startswith("stowplan: error: --report: ")
+    assert wrong.stderr.startswith(f"stowplan: error: {pods}: row 1: created: ")
     assert wrong.stderr.count("\n") == 1
+    assert first.exit_code == 0
 
 
 def test_tables_become_parquet(done: tuple[str, Path, Result]) -> None:
