@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from conformance.differential import ASKED_AGAIN, program_path
-from conformance.run import SHARED_ONLY, compare_mode, golden_path
+from conformance.run import SHARED_ONLY, SUPPLY_MODES, compare_mode, golden_path
 
 LEAVES_A_PIPE_OPEN = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 """The comparer is kept as it was when the answers were recorded; it leaves closing its pipe to the interpreter."""
 
-FILES = [(mode, name) for mode, names in SHARED_ONLY.items() for name in names]
+FILES = [(mode, name) for mode, names in SHARED_ONLY.items() if mode not in SUPPLY_MODES for name in names]
 SCENARIOS = {"hpa/hpa.jsonl.gz": 1500, "hpa/vectors.jsonl.gz": 70, "cluster/cluster.jsonl.gz": 60}
 SAMPLE = {"hpa": 40, "cluster": 3, "workloads": 12}
 
