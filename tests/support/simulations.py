@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+Change = Callable[[dict[str, Any]], object]
 
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -64,3 +67,29 @@ def write(folder: Path, simulation: Any, name: str = "simulation.yaml") -> str:
     path = folder / name
     path.write_text(simulation if isinstance(simulation, str) else yaml.safe_dump(simulation, sort_keys=False))
     return str(path)
+
+
+def at(path: str, value: Any) -> Change:
+    """Sets the field at a path such as spec.demand.0.name."""
+
+    def change(simulation: dict[str, Any]) -> None:
+        *steps, last = path.split(".")
+        target: Any = simulation
+        for step in steps:
+            target = target[int(step)] if isinstance(target, list) else target.setdefault(step, {})
+        target[int(last) if isinstance(target, list) else last] = value
+
+    return change
+
+
+def without(path: str) -> Change:
+    """Takes the field at a path away."""
+
+    def change(simulation: dict[str, Any]) -> None:
+        *steps, last = path.split(".")
+        target: Any = simulation
+        for step in steps:
+            target = target[int(step)] if isinstance(target, list) else target[step]
+        del target[last]
+
+    return change

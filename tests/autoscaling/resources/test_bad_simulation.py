@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +10,7 @@ import pytest
 
 from stowplan_autoscaling.inputs import InputError
 from stowplan_autoscaling.resources import load_simulation
-from support.simulations import DEPLOYMENT, HPA, small, write
-
-Change = Callable[[dict[str, Any]], object]
-
-
-def at(path: str, value: Any) -> Change:
-    """Sets the field at a path such as spec.demand.0.name."""
-
-    def change(simulation: dict[str, Any]) -> None:
-        *steps, last = path.split(".")
-        target: Any = simulation
-        for step in steps:
-            target = target[int(step)] if isinstance(target, list) else target.setdefault(step, {})
-        target[int(last) if isinstance(target, list) else last] = value
-
-    return change
-
-
-def without(path: str) -> Change:
-    """Takes the field at a path away."""
-
-    def change(simulation: dict[str, Any]) -> None:
-        *steps, last = path.split(".")
-        target: Any = simulation
-        for step in steps:
-            target = target[int(step)] if isinstance(target, list) else target[step]
-        del target[last]
-
-    return change
-
+from support.simulations import DEPLOYMENT, HPA, Change, at, small, without, write
 
 EXTERNAL: dict[str, Any] = {
     "type": "External",
@@ -82,138 +51,7 @@ AUTOSCALER = "spec.workloads.objects[1]: HorizontalPodAutoscaler shop/web"
 SCALER = "spec.workloads.objects[1]: ScaledObject shop/web"
 SHAPES = "exactly one of constant, steps, ramp, diurnal, csv must be set"
 
-MACHINE: dict[str, Any] = {"name": "m", "capacity": {"cpu": 4, "memory": "16Gi"}, "price": "0.2"}
-
-
-def pool(path: str = "", value: Any = None) -> Change:
-    """Adds a type of machines and a pool of it; then sets a field, such as nodePools.0.max."""
-
-    def change(simulation: dict[str, Any]) -> None:
-        simulation["spec"]["instanceTypes"] = [deepcopy(MACHINE)]
-        simulation["spec"]["nodePools"] = [{"name": "burst", "instanceTypes": ["m*"], "max": 3}]
-        if path:
-            at(f"spec.{path}", value)(simulation)
-
-    return change
-
-
-def reserved(key: str, message: str) -> tuple[Change, str]:
-    """A label of a pool that is not the pool's to give."""
-    return pool("nodePools.0.labels", {key: "x"}), f'spec.nodePools[0].labels: "{key}": cannot be set here: {message}'
-
-
-BUDGETS = "spec.nodePools[0].disruption.budgets[0]"
-CRON_UTC = "must be a cron schedule in UTC such as 0 9 * * 1-5 or @daily"
-LABEL_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-LABEL_KEY = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-
-POOLS: dict[str, tuple[Change, str]] = {
-    "a budget of a schedule that is none": (
-        pool("nodePools.0.disruption.budgets", [{"schedule": "x x", "duration": "1h"}]),
-        f'{BUDGETS}.schedule: "x x": {CRON_UTC}: expected exactly 5 fields, found 2: [x x]',
-    ),
-    "a budget in a time zone": (
-        pool("nodePools.0.disruption.budgets", [{"schedule": "TZ=Asia/Tokyo 0 9 * * *", "duration": "1h"}]),
-        (
-            f'{BUDGETS}.schedule: "TZ=Asia/Tokyo 0 9 * * *": {CRON_UTC}: expected exactly 5 fields, found 6: '
-            "[TZ=Asia/Tokyo 0 9 * * *]"
-        ),
-    ),
-    "a budget of too many": (
-        pool("nodePools.0.disruption.budgets", [{"nodes": "200%"}]),
-        f'{BUDGETS}.nodes: "200%": must be a number or a percentage such as 3 or 10%, at most 100%',
-    ),
-    "a budget of nothing one can count": (
-        pool("nodePools.0.disruption.budgets", [{"nodes": "abc"}]),
-        f'{BUDGETS}.nodes: "abc": must be a number or a percentage such as 3 or 10%',
-    ),
-    "the label of the pool": reserved("stowplan.io/node-pool", "the name of the pool sets it"),
-    "the label of node groups": reserved("stowplan.io/node-group", "it belongs to spec.cluster.nodeGroups"),
-    "the label of the host": reserved("kubernetes.io/hostname", "each node has its own name"),
-    "the label of the zone": reserved("topology.kubernetes.io/zone", "zones of the pool set it"),
-    "the label of the type": reserved("node.kubernetes.io/instance-type", "the name of the instance type sets it"),
-    "the label of the architecture": reserved("kubernetes.io/arch", "architecture of the instance type sets it"),
-    "the label of the system": reserved("kubernetes.io/os", "os of the instance type sets it"),
-    "labels of Karpenter": reserved(
-        "karpenter.sh/capacity-type",
-        "it is Karpenter's own; name and capacityTypes of the pool set such labels",
-    ),
-    "a label of a type that is the zone's": (
-        pool("instanceTypes.0.labels", {"topology.kubernetes.io/zone": "a"}),
-        'spec.instanceTypes[0].labels: "topology.kubernetes.io/zone": cannot be set here: zones of the pool set it',
-    ),
-    "a label without name": (
-        pool("nodePools.0.labels", {"a.io/": "x"}),
-        'spec.nodePools[0].labels: "a.io/": name part must be non-empty',
-    ),
-    "a value that is no label's": (
-        pool("nodePools.0.labels", {"a.io/b": "x y"}),
-        f'spec.nodePools[0].labels[a.io/b]: "x y": {LABEL_VALUE}',
-    ),
-    "a key that is no taint's": (
-        pool("nodePools.0.taints", [{"key": "a b", "effect": "NoSchedule"}]),
-        f'spec.nodePools[0].taints[0].key: "a b": {LABEL_KEY}',
-    ),
-    "a taint twice": (
-        pool("nodePools.0.startupTaints", [{"key": "a", "value": v, "effect": "NoExecute"} for v in ("1", "2")]),
-        "spec.nodePools[0].startupTaints[1]: a:NoExecute: occurs twice",
-    ),
-    "a zone without name": (pool("nodePools.0.zones", [""]), "spec.nodePools[0].zones[0]: must not be empty"),
-    "a zone that is no label": (
-        pool("nodePools.0.zones", ["a", "zone b"]),
-        f'spec.nodePools[0].zones[1]: "zone b": {LABEL_VALUE}',
-    ),
-    "a zone twice": (pool("nodePools.0.zones", ["a", "a"]), 'spec.nodePools[0].zones[1]: "a": occurs twice'),
-    "terms twice": (
-        pool("nodePools.0.capacityTypes", ["on-demand", "on-demand"]),
-        'spec.nodePools[0].capacityTypes[1]: "on-demand": occurs twice',
-    ),
-    "a type whose name is no label": (
-        pool("instanceTypes.0.name", "m large"),
-        f'spec.instanceTypes[0].name: "m large": {LABEL_VALUE}',
-    ),
-    "a type without name": (pool("instanceTypes.0.name", ""), "spec.instanceTypes[0].name: must be set"),
-    "a machine without memory": (
-        pool("instanceTypes.0.capacity", {"cpu": 4}),
-        "spec.instanceTypes[0].capacity.memory: must be set: a machine without it runs no pod",
-    ),
-    "a machine of no cpu": (
-        pool("instanceTypes.0.capacity", {"cpu": 0, "memory": "1Gi"}),
-        'spec.instanceTypes[0].capacity.cpu: "0": must be greater than zero: a machine without it runs no pod',
-    ),
-    "a machine of no pods": (
-        pool("instanceTypes.0.capacity.pods", "0"),
-        'spec.instanceTypes[0].capacity.pods: "0": must be greater than zero: a machine without it runs no pod',
-    ),
-    "a boot that ends before it begins": (
-        pool("provider.boot", {"minimum": "30s", "maximum": "10s"}),
-        'spec.provider.boot.maximum: "10s": must be at least minimum, 30s',
-    ),
-    "a batch shorter than its pause": (
-        pool("supply.karpenter", {"batchIdleDuration": "20s"}),
-        'spec.supply.karpenter.batchMaxDuration: "10s": must be at least batchIdleDuration, 20s',
-    ),
-    "more than all": (
-        at("spec.goals", [{"metric": "used.cpu", "limit": "120%"}]),
-        'spec.goals[0]: limit: "120%": must be between 0 and 1, or a percentage',
-    ),
-    "a goal twice": (
-        at("spec.goals", [{"metric": "cost"}, {"metric": "cost", "limit": 5}]),
-        'spec.goals[1].metric: "cost": occurs twice',
-    ),
-}
-
-
 CASES: dict[str, tuple[Change, str]] = {
-    **POOLS,
     "unknown field, near": (
         at("spec.demand.0.serie", {"constant": {"value": 1}}),
         "spec.demand[0].serie: unknown field; did you mean series?",
@@ -674,31 +512,6 @@ def test_two_autoscalers_of_one_workload_are_a_warning(tmp_path: Path) -> None:
             "neither will (AmbiguousSelector)"
         ),
     )
-
-
-@pytest.mark.parametrize("engine", ["karpenter", "clusterAutoscaler"])
-def test_an_engine_without_pools_is_a_warning(engine: str, tmp_path: Path) -> None:
-    """It would never do anything."""
-    simulation = small()
-    simulation["spec"]["supply"] = {engine: {}}
-    assert load_simulation(write(tmp_path, simulation)).warnings == (
-        f"spec.supply.{engine}: there are no spec.nodePools: it has nothing to decide about",
-    )
-
-
-def test_a_pool_with_all_that_it_can_have_is_no_mistake(tmp_path: Path) -> None:
-    """Labels in the domain of Kubernetes, the ends of what budgets allow, all sorts of schedules."""
-    simulation = small()
-    budgets = [
-        {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"},
-        {"nodes": "100%", "schedule": "@daily", "duration": "10m"},
-    ]
-    pool("nodePools.0.disruption.budgets", budgets)(simulation)
-    simulation["spec"]["nodePools"][0]["labels"] = {"node.kubernetes.io/lifecycle": "x", "mykarpenter.sh/a": ""}
-    simulation["spec"]["nodePools"][0]["taints"] = [{"key": "a", "effect": e} for e in ("NoSchedule", "NoExecute")]
-    [found] = load_simulation(write(tmp_path, simulation)).pools
-    assert [budget.nodes for budget in found.spec.disruption.budgets] == ["0", "100%"]
-    assert found.labels(found.types[0], found.types[0].offers[0])["mykarpenter.sh/a"] == ""
 
 
 FILES: dict[str, tuple[str, str]] = {

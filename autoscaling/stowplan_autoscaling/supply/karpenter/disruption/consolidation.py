@@ -49,7 +49,7 @@ def may_consolidate(candidate: Candidate) -> bool:
 
 def by_ratio(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The most saved per disruption first; equals by name, which upstream leaves to chance."""
-    return sorted(sorted(candidates, key=lambda candidate: candidate.name), key=lambda candidate: -candidate.ratio)
+    return sorted(candidates, key=lambda candidate: (-candidate.ratio, candidate.name))
 
 
 def consolidate(scene: Scene, candidates: Sequence[Candidate], now: int) -> Command | None:

@@ -70,11 +70,11 @@ class Method(ABC):
     needs_confirmation: ClassVar[bool] = True
 
 
-class Emptiness(Method):
-    """Takes away nodes on which nothing runs that would be missed, as many as the budgets allow."""
+class Consolidation(Method):
+    """Looks for less; after a look in vain that no budget has cut short, not again until the cluster has changed.
 
-    reason = EMPTY
-    kind = "empty"
+    `search` may use `budgets` up. It returns a command, and whether a budget held a node back.
+    """
 
     def __init__(self, finder: CandidateFinder, taken: Callable[[str], bool]) -> None:
         super().__init__(finder, taken)
@@ -84,9 +84,7 @@ class Emptiness(Method):
         return self._memo.is_consolidated(scene.state, now)
 
     def wants(self, candidate: Candidate) -> bool:
-        if candidate.pool.disruption.consolidate_after is None:
-            return False
-        return candidate.is_empty and candidate.claim.consolidatable is not None
+        return may_consolidate(candidate)
 
     def propose(
         self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], budgets: dict[str, int],
@@ -94,12 +92,36 @@ class Emptiness(Method):
     ) -> Command | None:  # fmt: skip
         if self.is_idle(scene, now):
             return None
-        chosen, held_back = within_budgets(by_ratio(candidates), budgets)
-        if chosen:
-            return Command(self.reason, chosen)
-        if not held_back:
+        command, held_back = self.search(scene, by_ratio(candidates), totals, budgets, now)
+        if command is None and not held_back:
             self._memo.mark(scene.state, now)
-        return None
+        return command
+
+    @abstractmethod
+    def search(
+        self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], budgets: dict[str, int],
+        now: int,
+    ) -> tuple[Command | None, bool]:  # fmt: skip
+        """`candidates`: the most worthwhile first."""
+
+
+class Emptiness(Consolidation):
+    """Takes away nodes on which nothing runs that would be missed, as many as the budgets allow."""
+
+    reason = EMPTY
+    kind = "empty"
+
+    def wants(self, candidate: Candidate) -> bool:
+        if candidate.pool.disruption.consolidate_after is None:
+            return False
+        return candidate.is_empty and candidate.claim.consolidatable is not None
+
+    def search(
+        self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], budgets: dict[str, int],
+        now: int,
+    ) -> tuple[Command | None, bool]:  # fmt: skip
+        chosen, held_back = within_budgets(candidates, budgets)
+        return Command(self.reason, chosen) if chosen else None, held_back
 
     def confirm(self, scene: Scene, command: Command, now: int) -> Command | None:
         return self._validator.still_empty(scene, command, now)
@@ -132,35 +154,20 @@ class Drift(Method):
         return None
 
 
-class MultiNode(Method):
+class MultiNode(Consolidation):
     """Takes away as many of the most worthwhile nodes as fit elsewhere and on at most one new machine."""
 
     reason = UNDERUTILIZED
     kind = "multi"
 
-    def __init__(self, finder: CandidateFinder, taken: Callable[[str], bool]) -> None:
-        super().__init__(finder, taken)
-        self._memo = Memo()
-
-    def is_idle(self, scene: Scene, now: int) -> bool:
-        return self._memo.is_consolidated(scene.state, now)
-
-    def wants(self, candidate: Candidate) -> bool:
-        return may_consolidate(candidate)
-
-    def propose(
+    def search(
         self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], budgets: dict[str, int],
         now: int,
-    ) -> Command | None:  # fmt: skip
-        if self.is_idle(scene, now):
-            return None
-        chosen, held_back = within_budgets(by_ratio(candidates), budgets)
-        command = self._search(scene, chosen, totals, now)
-        if command is None and not held_back:
-            self._memo.mark(scene.state, now)
-        return command
+    ) -> tuple[Command | None, bool]:  # fmt: skip
+        chosen, held_back = within_budgets(candidates, budgets)
+        return self._longest(scene, chosen, totals, now), held_back
 
-    def _search(
+    def _longest(
         self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], now: int
     ) -> Command | None:
         """The longest front part of the list that works, by binary search; one node alone is not tried."""
@@ -188,30 +195,18 @@ class MultiNode(Method):
         return command if approves(command, totals, scene.undefined) else None
 
 
-class SingleNode(Method):
+class SingleNode(Consolidation):
     """Takes away one node, or replaces it by a cheaper one. Pools take turns by name, in no set order upstream."""
 
     reason = UNDERUTILIZED
     kind = "single"
 
-    def __init__(self, finder: CandidateFinder, taken: Callable[[str], bool]) -> None:
-        super().__init__(finder, taken)
-        self._memo = Memo()
-
-    def is_idle(self, scene: Scene, now: int) -> bool:
-        return self._memo.is_consolidated(scene.state, now)
-
-    def wants(self, candidate: Candidate) -> bool:
-        return may_consolidate(candidate)
-
-    def propose(
+    def search(
         self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], budgets: dict[str, int],
         now: int,
-    ) -> Command | None:  # fmt: skip
-        if self.is_idle(scene, now):
-            return None
+    ) -> tuple[Command | None, bool]:  # fmt: skip
         held_back = False
-        for candidate in in_turns(by_ratio(candidates)):
+        for candidate in in_turns(candidates):
             if not budgets[candidate.pool.name]:
                 held_back = True
                 continue
@@ -219,10 +214,8 @@ class SingleNode(Method):
                 continue
             command = consolidate(scene, [candidate], now)
             if command is not None and approves(command, totals, scene.undefined):
-                return command
-        if not held_back:
-            self._memo.mark(scene.state, now)
-        return None
+                return command, held_back
+        return None, held_back
 
 
 def within_budgets(candidates: Sequence[Candidate], budgets: dict[str, int]) -> tuple[list[Candidate], bool]:
