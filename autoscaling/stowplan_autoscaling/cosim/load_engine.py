@@ -30,7 +30,7 @@ from .tasks import Tasks
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.kubelet import Kubelets
-    from stowplan_autoscaling.demand.fleet import Part
+    from stowplan_autoscaling.demand.fleet_rows import Part
     from stowplan_autoscaling.metrics import UsageHistory
     from stowplan_autoscaling.resources.demand import Demand
 

@@ -16,7 +16,7 @@ from stowplan_scheduler.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.demand import Fleet
-    from stowplan_autoscaling.demand.fleet import Part
+    from stowplan_autoscaling.demand.fleet_rows import Part
     from stowplan_autoscaling.hpa.objects import HorizontalPodAutoscaler, MetricSpec, MetricTarget
     from stowplan_autoscaling.resources.metrics import MetricSource
 

@@ -26,7 +26,8 @@ import numpy as np
 
 from .ceilings import Bound, Ceiling
 from .checks import above, at_least, count
-from .fleet import Fleet, Part
+from .fleet import Fleet
+from .fleet_rows import Part
 from .latency import Response
 from .pods import PodColumns, PodModel
 from .series import Floats, Series

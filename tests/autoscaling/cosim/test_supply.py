@@ -19,6 +19,15 @@ TYPES = [
 ]
 
 
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+}
+"""Of its only pod, none may be evicted."""
+
+
 def pooled(
     *objects: dict[str, Any],
     engine: str = "karpenter",
@@ -171,14 +180,8 @@ def test_karpenter_moves_pods_off_an_underused_node(tmp_path: Path) -> None:
 
 def test_a_budget_keeps_the_pod_on_its_node(tmp_path: Path) -> None:
     """Nothing may be evicted: the Cluster Autoscaler names the pod that blocks the removal."""
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-    }
     simulation = pooled(
-        deployment(replicas=1), budget, engine="clusterAutoscaler", pool={"initial": 2}, duration="25m",
+        deployment(replicas=1), BUDGET, engine="clusterAutoscaler", pool={"initial": 2}, duration="25m",
         faults=[{"at": "1s", "cordon": {"nodePool": "general", "count": 2}}],
     )  # fmt: skip
     played = play(tmp_path, simulation)
@@ -362,14 +365,8 @@ def test_pods_of_daemon_sets_go_with_their_node_and_wait_for_nobody(tmp_path: Pa
 
 def test_pods_that_die_with_their_machine_use_nothing_and_are_lost(tmp_path: Path) -> None:
     """A notice of ten seconds is too short where a budget keeps the pod: it is lost, and no ghost of it uses cpu."""
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-    }
     simulation = pooled(
-        deployment(replicas=1), budget, engine="clusterAutoscaler",
+        deployment(replicas=1), BUDGET, engine="clusterAutoscaler",
         pool={"capacityTypes": ["spot"], "initial": 1}, duration="30m", demand=[visits(steps(("0s", 50)))],
         provider={"spot": {"interruptionsPerHour": 20, "notice": "10s"}},
     )  # fmt: skip
