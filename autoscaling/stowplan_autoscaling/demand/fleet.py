@@ -92,7 +92,7 @@ class Fleet(FleetRows):
         if not left.size:
             return
         self._measured = None
-        self._refresh(left)
+        self.refresh(left)
         while left.size:
             start = self.now[left]
             end = np.minimum(self._lines.next_change(left, start), now)
@@ -225,11 +225,8 @@ class Fleet(FleetRows):
 
     # ---- what pods can do ------------------------------------------------------------------------------------------
 
-    def refresh(self, part: Part) -> None:
+    def refresh(self, numbers: Ints) -> None:
         """Have `rate` and what belongs to it known."""
-        self._refresh(part.numbers)
-
-    def _refresh(self, numbers: Ints) -> None:
         stale = numbers[~self._fresh[numbers]]
         if stale.size:
             self._capacity(self.part(stale))
@@ -320,7 +317,7 @@ class Fleet(FleetRows):
                 every.cpu[rows],
                 every.memory[rows],
             )
-        self.refresh(part)
+        self.refresh(part.numbers)
         rows = part.rows
         arriving, serving, response = self._response(part)
         cpu = np.minimum(self._fixed_cpu(part), self.cores[rows])
@@ -339,7 +336,7 @@ class Fleet(FleetRows):
         fixed = self._fixed_memory(part)
         if not self._holds_memory:
             return fixed
-        self.refresh(part)
+        self.refresh(part.numbers)
         return fixed + self._request_memory(part, self._response(part)[2])
 
     def _response(self, part: Part) -> tuple[Floats, Floats, Response]:

@@ -186,7 +186,7 @@ class Service:
 
     @property
     def _rate(self) -> Floats:
-        self.fleet.refresh(self._part)
+        self.fleet.refresh(self._part.numbers)
         return self.fleet.rate[self.own]
 
     def cpu_demand(self) -> Floats:
