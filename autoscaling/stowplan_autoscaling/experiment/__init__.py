@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .assembling import report_of, write_comparison
 from .cell import Cell, CellResult
-from .comparison import ComparisonReport, comparison_bytes, read_comparison
+from .comparison import ComparisonReport, read_comparison
 from .dask import DaskExecutor
 from .executor import Done, Executor, ExecutorError, Listener, WorkerLostError
 from .local import LocalExecutor
@@ -30,7 +30,6 @@ __all__ = [
     "WorkerLostError",
     "claim",
     "compare",
-    "comparison_bytes",
     "plan_of",
     "read_comparison",
     "report_of",

@@ -11,8 +11,10 @@ from typing import Final
 
 from stowplan_autoscaling.resources.candidates import Goal
 from stowplan_autoscaling.resources.measures import CURRENCY, MEASURES, SECONDS, Measure, measure_of
+from stowplan_autoscaling.results.folder import replace_file
 from stowplan_autoscaling.results.recorder import KUBERNETES
 from stowplan_autoscaling.results.records import text_of
+from stowplan_autoscaling.results.report import report_bytes
 from stowplan_scheduler import __version__
 from stowplan_scheduler.timestamps import format_time
 
@@ -29,7 +31,6 @@ from .comparison import (
     MetricReport,
     OriginReport,
     RunEntry,
-    comparison_bytes,
 )
 from .findings import findings_of
 from .measuring import Measures
@@ -233,10 +234,8 @@ def _curves(runs: Sequence[Measures]) -> Iterator[CurveReport]:
 
 def write_comparison(report: ComparisonReport, root: str) -> None:
     """comparison.json and comparison.csv, each in one step, the same bytes for the same runs."""
-    for name, data in ((TABLE_FILE, _table(report).encode()), (COMPARISON_FILE, comparison_bytes(report))):
-        draft = Path(root, f"{name}.part")
-        draft.write_bytes(data)
-        draft.replace(Path(root, name))
+    for name, data in ((TABLE_FILE, _table(report).encode()), (COMPARISON_FILE, report_bytes(report))):
+        replace_file(Path(root, name), data)
 
 
 def _table(report: ComparisonReport) -> str:

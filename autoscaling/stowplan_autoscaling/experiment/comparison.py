@@ -230,11 +230,6 @@ class ComparisonReport(ReportPart, frozen=True, kw_only=True):
     origin: OriginReport
 
 
-def comparison_bytes(report: ComparisonReport) -> bytes:
-    """The report as indented JSON with sorted keys, the same bytes each time."""
-    return msgspec.json.format(msgspec.json.encode(report, order="sorted"), indent=1) + b"\n"
-
-
 def read_comparison(data: bytes) -> ComparisonReport:
     """The report from its JSON. Raises msgspec.ValidationError."""
     return msgspec.json.decode(data, type=ComparisonReport)

@@ -13,8 +13,10 @@ import msgspec
 import numpy as np
 
 from stowplan_autoscaling.resources import autoscaler_of, scaled_object_of
+from stowplan_autoscaling.results.folder import replace_file
 from stowplan_autoscaling.results.levels import rounded
-from stowplan_autoscaling.results.report import ReportPart, RunReport
+from stowplan_autoscaling.results.records import MEASURES_FILE
+from stowplan_autoscaling.results.report import ReportPart, RunReport, report_bytes
 
 from .elasticity import elasticity_of_run, node_flapping, node_lives, replica_flapping
 from .pending import pending_quantile, pending_times
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.resources import LoadedSimulation
 
 SCHEMA: Final = "stowplan.io/measures/v2"
-MEASURES_FILE: Final = "measures.json"
 
 MOST_DEMANDS: Final = 8
 """So many entries of spec.demand get a curve."""
@@ -65,7 +66,8 @@ class Measures(ReportPart, frozen=True, kw_only=True):
 
 def measure(folder: str, report: RunReport, loaded: LoadedSimulation) -> Measures:
     """Of a complete run in a folder."""
-    values = {name: rounded(value) for name, value in _values(folder, report, scaled_by(loaded)) if value is not None}
+    targets = scaled_by(loaded)
+    values = {name: rounded(value) for name, value in _values(folder, report, targets) if value is not None}
     return Measures(
         schema=SCHEMA,
         version=report.inputs.version,
@@ -74,7 +76,7 @@ def measure(folder: str, report: RunReport, loaded: LoadedSimulation) -> Measure
         seed=report.inputs.seed,
         currency="" if report.cost is None else report.cost.currency,
         values=values,
-        curves=tuple(_curves(folder, report, scaled_by(loaded))),
+        curves=tuple(_curves(folder, report, targets)),
         findings=report.findings,
         warnings=report.warnings,
     )
@@ -82,10 +84,7 @@ def measure(folder: str, report: RunReport, loaded: LoadedSimulation) -> Measure
 
 def write_measures(folder: str, measures: Measures) -> None:
     """Beside the results of the run, in one step, the same bytes each time."""
-    path = Path(folder, MEASURES_FILE)
-    draft = path.with_suffix(".part")
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(measures, order="sorted"), indent=1) + b"\n")
-    draft.replace(path)
+    replace_file(Path(folder, MEASURES_FILE), report_bytes(measures))
 
 
 def read_measures(folder: str) -> Measures | None:
@@ -173,11 +172,12 @@ def _nodes(report: RunReport) -> Iterator[tuple[str, float | None]]:
 
 def stranded(folder: str, end: float) -> Iterator[tuple[str, float | None]]:
     """stranded.*: of all pools together, the mean over the time in which they had nodes; nothing without any."""
-    for resource in ("cpu", "memory"):
-        columns = ("seconds", f"{resource}_stranded", f"{resource}_allocatable")
-        rows = [[number(cell) for cell in row] for row in read_rows(folder, _POOLS, *columns)]
-        times, lost = _sums((row[0], row[1]) for row in rows)
-        whole = _sums((row[0], row[2]) for row in rows).values
+    resources = ("cpu", "memory")
+    columns = [f"{resource}_{what}" for resource in resources for what in ("stranded", "allocatable")]
+    rows = [[number(cell) for cell in row] for row in read_rows(folder, _POOLS, "seconds", *columns)]
+    for position, resource in enumerate(resources):
+        times, lost = _sums((row[0], row[2 * position + 1]) for row in rows)
+        whole = _sums((row[0], row[2 * position + 2]) for row in rows).values
         has_nodes = whole > 0
         time = Held(times, has_nodes.astype(np.float64)).mean(0.0, end)
         if time:

@@ -86,8 +86,15 @@ def against(difference: Difference, metric: MetricReport) -> str:
     if difference.seeds > 1:
         low, high = step(difference.low, unit), step(difference.high, unit)
         text += f", 95 % from {low} to {high}"
-    most, word = max((difference.better, "better"), (difference.worse, "worse"))
+    most, word = majority(difference)
     return f"{text}, {most} of {difference.seeds} seeds {word}" if most else text
+
+
+def majority(difference: Difference) -> tuple[int, str]:
+    """How many seeds are "better", or "worse", whichever are more; none if they are equally many."""
+    if difference.better == difference.worse:
+        return 0, ""
+    return max((difference.better, "better"), (difference.worse, "worse"))
 
 
 def _plain(value: float) -> str:

@@ -70,11 +70,6 @@ class PriceBook:
                 return found.net
         return None
 
-    @property
-    def committed_rate(self) -> float:
-        """Per hour for all commitments, whatever runs."""
-        return sum(each.machines * each.price for each in self.commitments)
-
     def rate(self, running: Mapping[Offering, int], prices: Mapping[Offering, float] | None = None) -> float:
         """Per hour while so many machines run.
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from stowplan_autoscaling.experiment.comparison import Band, ComparisonReport, Difference, MetricReport
-from stowplan_autoscaling.experiment.wording import percent, step
+from stowplan_autoscaling.experiment.wording import is_relative, percent, step
 
 from .amounts import amount, counted
 from .markup import Child, Markup, chip, scrolling, tag
 from .sections import section
-
-LARGEST_SHARE: Final = 10.0
-"""A change by more than ten times is not shown in percent: it says only that there was next to nothing before."""
 
 
 def build(comparison: ComparisonReport) -> Markup:
@@ -81,8 +77,8 @@ def difference_words(difference: Difference, unit: str) -> Markup:
         return tag("span", "±0", class_="delta same")
     change = step(difference.median, unit)
     rest: list[str] = []
-    if difference.share is not None and unit != "share" and abs(difference.share) < LARGEST_SHARE:
-        rest, change = [change], percent(difference.share)
+    if is_relative(difference, unit):
+        rest, change = [change], percent(difference.share or 0.0)
     low, high = step(difference.low, unit), step(difference.high, unit)
     if low != high:
         rest.append(f"95 % from {low} to {high}")

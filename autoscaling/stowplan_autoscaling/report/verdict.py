@@ -13,6 +13,7 @@ from stowplan_autoscaling.experiment.comparison import (
     GoalReport,
     MetricReport,
 )
+from stowplan_autoscaling.experiment.wording import majority
 
 from . import palette
 from .amounts import amount, counted, listed
@@ -77,7 +78,7 @@ def build(comparison: ComparisonReport) -> Markup:
 def _recommendation(comparison: ComparisonReport) -> Markup:
     name = comparison.verdict.recommended
     if not name:
-        return tag("p", chip("no recommendation", "bad"), " No candidate keeps all limits.", class_="pick")
+        return tag("p", chip("no recommendation", "bad"), class_="pick")
     if name == comparison.baseline:
         decided = [one for one in comparison.differences if one.outcome != "no difference" and one.baseline == name]
         goals = {goal.metric for goal in comparison.goals}
@@ -164,7 +165,7 @@ def _line(comparison: ComparisonReport, one: CandidateReport, metric: MetricRepo
 def _against(mine: Difference, metric: MetricReport, reach: float) -> Markup:
     if mine.median == mine.low == mine.high == 0:
         return tag("span", difference_words(mine, metric.unit), class_="against")
-    most, word = max((mine.better, "better"), (mine.worse, "worse"))
+    most, word = majority(mine)
     seeds = f" {word} in {most} of {counted(mine.seeds, 'seed')}" if most and metric.better else None
     return tag(
         "span",

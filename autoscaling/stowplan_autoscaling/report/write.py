@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stowplan_autoscaling.experiment.comparison import ComparisonReport
 from stowplan_autoscaling.experiment.wording import seconds
+from stowplan_autoscaling.results.folder import replace_file
 
 from . import loops, metric_table, origin, packing, pending, settings, supply, timeline, verdict, waiting
 from .amounts import counted
@@ -20,9 +21,7 @@ def write_report(comparison: ComparisonReport, folder: str, path: str) -> None:
 
     folder: of the comparison; the curves come from the runs in it. A run that is missing is left out. Raises OSError.
     """
-    draft = Path(path).with_name(f"{Path(path).name}.part")
-    draft.write_text(render(comparison, Path(folder)), encoding="utf-8", newline="\n")
-    draft.replace(path)
+    replace_file(Path(path), render(comparison, Path(folder)).encode())
 
 
 def render(comparison: ComparisonReport, folder: Path) -> str:

@@ -154,7 +154,9 @@ def parse_simulation(value: Any) -> Simulation:
     kind, version = value.get("kind"), value.get("apiVersion")
     if kind != KIND:
         message = (
-            f"{shown(kind)}: must be {KIND}; manifests are given as arguments, without -f" if kind else "must be set"
+            f"{shown(kind)}: must be {KIND}; stowplan simulate takes manifests as arguments, without -f"
+            if kind
+            else "must be set"
         )
         raise FieldError("kind", message)
     if version != API_VERSION:

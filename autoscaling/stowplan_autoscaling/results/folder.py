@@ -19,10 +19,10 @@ import msgspec
 
 from stowplan_autoscaling.inputs.errors import InputError
 
-from .records import EVENTS_FILE, SUMMARY_FILE, TABLES, EventRecord, Row, cells, header
+from .records import EVENTS_FILE, MEASURES_FILE, SUMMARY_FILE, TABLES, EventRecord, Row, cells, header
 from .report import SCHEMA, RunReport, report_bytes
 
-_OURS: Final = (SUMMARY_FILE, EVENTS_FILE, *TABLES.values())
+_OURS: Final = (SUMMARY_FILE, EVENTS_FILE, MEASURES_FILE, *TABLES.values())
 _BUFFER: Final = 256 * 1024
 
 
@@ -79,11 +79,14 @@ class FolderSink:
         self.close()
 
     def _summarise(self, report: RunReport) -> None:
-        """In one step: a reader finds the old summary or the new one."""
-        path = self._folder / SUMMARY_FILE
-        draft = path.with_suffix(".part")
-        draft.write_bytes(report_bytes(report))
-        draft.replace(path)
+        replace_file(self._folder / SUMMARY_FILE, report_bytes(report))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """In one step: a reader finds the old file or the new one. Raises OSError."""
+    draft = path.with_name(f"{path.name}.part")
+    draft.write_bytes(data)
+    draft.replace(path)
 
 
 def _claim(folder: Path) -> None:

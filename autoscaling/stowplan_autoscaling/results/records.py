@@ -279,6 +279,8 @@ TABLES: Final[dict[type[Row], str]] = {
 
 EVENTS_FILE: Final = "events.jsonl"
 SUMMARY_FILE: Final = "summary.json"
+MEASURES_FILE: Final = "measures.json"
+"""What a comparison adds to the folder of a run."""
 
 
 def header(table: type[Row]) -> list[str]:

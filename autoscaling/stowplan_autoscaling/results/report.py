@@ -260,6 +260,6 @@ class RunReport(ReportPart, frozen=True, kw_only=True):
     events: dict[str, int]
 
 
-def report_bytes(report: RunReport) -> bytes:
+def report_bytes(report: ReportPart) -> bytes:
     """The report as indented JSON with sorted keys, the same bytes each time."""
     return msgspec.json.format(msgspec.json.encode(report, order="sorted"), indent=1) + b"\n"

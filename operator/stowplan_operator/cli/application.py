@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -113,6 +114,16 @@ class Application(click.Group):
             click.echo(f"stowplan: error: {one_line(where)}cannot be written: {failure.strerror}", err=True)
             code = Failure.exit_code
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """For output of commands whose exit code says more: it stays what it is if the reader of a pipe leaves."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
 
 
 def _drop_output() -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .application import BadInput, Failure
+from .application import BadInput, Failure, reader_may_leave
+from .documents import print_document
+from .options import check_parquet
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.experiment import ComparisonReport, Executor, Listener, Plan
@@ -44,7 +46,8 @@ def run_comparison(arguments: CompareArguments) -> int:
     from .compare_progress import compare_progress
     from .stopping import stop_on_signals
 
-    _check_parquet(arguments)
+    if arguments.parquet:
+        check_parquet()
     plan = _plan(arguments)
     executor = _executor(arguments)
     root = arguments.results or f"{plan.name}-comparison"
@@ -57,21 +60,16 @@ def run_comparison(arguments: CompareArguments) -> int:
         report = _compared(plan, root, executor, stop, listener)
     if not report.is_complete:
         if any(candidate.metrics for candidate in report.candidates) or arguments.output != "table":
-            _show(report, arguments.output, root, "")
+            with reader_may_leave():
+                _show(report, arguments.output, root, "")
         click.echo(f"stowplan: interrupted: {_kept(report, root)}", err=True)
         return stop.exit_code if stop() else Failure.exit_code
     if arguments.parquet:
         _write_parquet(report, root)
     page = _write_report(report, arguments, root)
-    _show(report, arguments.output, root, page)
+    with reader_may_leave():
+        _show(report, arguments.output, root, page)
     return BELOW_LIMITS if arguments.require_limits and report.verdict.passes is False else 0
-
-
-def _check_parquet(arguments: CompareArguments) -> None:
-    from stowplan_autoscaling.results.parquet import is_available
-
-    if arguments.parquet and not is_available():
-        raise BadInput("--parquet: needs pyarrow, which is not installed; CSV files are written without it")
 
 
 def _check_report(arguments: CompareArguments, root: str) -> None:
@@ -196,14 +194,4 @@ def _show(report: ComparisonReport, output: str, root: str, page: str) -> None:
 
         print_comparison(report, sys.stdout, root, page)
         return
-    # As bytes: JSON and YAML are UTF-8 whatever the terminal's encoding.
-    if output == "json":
-        from stowplan_autoscaling.experiment import comparison_bytes
-
-        click.echo(comparison_bytes(report), nl=False)
-        return
-    import msgspec
-    import yaml
-
-    text = yaml.safe_dump(msgspec.to_builtins(report), sort_keys=False, allow_unicode=True, width=120)
-    click.echo(text.encode(), nl=False)
+    print_document(report, output)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from .application import BadInput
+
 
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """Callback of an option: whole bytes, at least one, of a Kubernetes quantity such as 500M or 2Gi."""
@@ -33,3 +35,11 @@ def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> i
     if nanos < 1:
         raise click.BadParameter(f'"{value}" is not a duration such as 90m or 24h', ctx, param)
     return nanos
+
+
+def check_parquet() -> None:
+    """For --parquet, before anything runs."""
+    from stowplan_autoscaling.results.parquet import is_available
+
+    if not is_available():
+        raise BadInput("--parquet: needs pyarrow, which is not installed; CSV files are written without it")

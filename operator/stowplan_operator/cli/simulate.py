@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .application import BadInput, Failure
+from .documents import print_yaml
 from .options import duration as duration_option
 from .options import size
 
@@ -328,7 +329,4 @@ def _show(report: Report, output: str, *, timing: bool) -> None:
         # As bytes: JSON and YAML are UTF-8 whatever the terminal's encoding.
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2))
         return
-    import yaml
-
-    text = yaml.safe_dump(msgspec.to_builtins(report), sort_keys=False, allow_unicode=True, width=120)
-    click.echo(text.encode(), nl=False)
+    print_yaml(report)

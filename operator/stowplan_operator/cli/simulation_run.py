@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from .application import BadInput, Failure
+from .application import BadInput, Failure, reader_may_leave
+from .documents import print_document
+from .options import check_parquet
 from .run_progress import clock
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ def run_simulation(arguments: RunArguments) -> int:
         ):
             report = engine()(loaded, progress=progress, stop=stop, sink=sink)
     except UnfinishedError as error:
-        _show(error.report, arguments.output)
+        with reader_may_leave():
+            _show(error.report, arguments.output)
         raise Failure(f"{arguments.file}: {error}{_kept(arguments)}") from None
     except OSError as error:
         # A full disk: the system's message does not say which file it was.
@@ -93,7 +96,8 @@ def run_simulation(arguments: RunArguments) -> int:
         raise Failure(f"--results: {arguments.results}: cannot be written: {error.strerror}") from None
     if arguments.parquet:
         _write_parquet(arguments)
-    _show(report, arguments.output)
+    with reader_may_leave():
+        _show(report, arguments.output)
     if report.complete:
         return 0
     click.echo(f"stowplan: {report.stopped} at {clock(report.reached)} of virtual time{_kept(arguments)}", err=True)
@@ -126,12 +130,11 @@ def _folder(arguments: RunArguments) -> FolderSink | None:
     """The results folder, made before the run begins; None if none is wanted."""
     from stowplan_autoscaling.inputs import InputError
     from stowplan_autoscaling.results import FolderSink
-    from stowplan_autoscaling.results.parquet import is_available
 
     if arguments.parquet and arguments.results is None:
         raise BadInput("--parquet: needs --results, the folder to write to")
-    if arguments.parquet and not is_available():
-        raise BadInput("--parquet: needs pyarrow, which is not installed; CSV files are written without it")
+    if arguments.parquet:
+        check_parquet()
     if arguments.results is None:
         return None
     try:
@@ -153,14 +156,4 @@ def _show(report: RunReport, output: str) -> None:
 
         print_run(report, sys.stdout)
         return
-    # As bytes: JSON and YAML are UTF-8 whatever the terminal's encoding.
-    if output == "json":
-        from stowplan_autoscaling.results import report_bytes
-
-        click.echo(report_bytes(report), nl=False)
-        return
-    import msgspec
-    import yaml
-
-    text = yaml.safe_dump(msgspec.to_builtins(report), sort_keys=False, allow_unicode=True, width=120)
-    click.echo(text.encode(), nl=False)
+    print_document(report, output)

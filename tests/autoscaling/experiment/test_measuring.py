@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from stowplan_autoscaling.experiment.cell import COMPLETE, finished, run_cell
 from stowplan_autoscaling.experiment.elasticity import NodeLife, elasticity, node_flapping, turns
-from stowplan_autoscaling.experiment.measuring import MEASURES_FILE, read_measures, scaled_by, stranded
+from stowplan_autoscaling.experiment.measuring import read_measures, scaled_by, stranded
 from stowplan_autoscaling.experiment.pending import Step, Wait, pending_quantile, survival
 from stowplan_autoscaling.experiment.run_tables import DamagedTableError, Held, check_tables, read_rows
 from stowplan_autoscaling.resources import load_simulation
 from stowplan_autoscaling.resources.measures import measure_of
 from stowplan_autoscaling.results import read_summary
+from stowplan_autoscaling.results.records import MEASURES_FILE
 from support.optional import some
 from support.simulations import small, write
 

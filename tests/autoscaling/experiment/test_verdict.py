@@ -9,7 +9,7 @@ import pytest
 from stowplan_autoscaling.experiment.comparison import Band, GoalReport, MetricReport, VerdictReport
 from stowplan_autoscaling.experiment.statistics import band, paired
 from stowplan_autoscaling.experiment.verdict import Differences, goal_report, verdict
-from stowplan_autoscaling.experiment.wording import amount, seconds, step
+from stowplan_autoscaling.experiment.wording import amount, majority, seconds, step
 from stowplan_autoscaling.resources.candidates import Goal
 
 Numbers = dict[str, dict[str, list[float]]]
@@ -205,3 +205,13 @@ def test_differences_always_have_a_sign() -> None:
     assert step(-90, "s") == "-90.0 s"
     assert step(3, "USD") == "+USD 3.00"
     assert seconds(-0.5) == "-500 ms"
+
+
+@pytest.mark.parametrize(
+    ("costs", "found"), [([9.0, 9.0, 11.0], (2, "better")), ([9.0, 11.0, 11.0], (2, "worse")), ([9.0, 11.0], (0, ""))]
+)
+def test_the_larger_half_of_the_seeds_is_named(costs: list[float], found: tuple[int, str]) -> None:
+    """Equally many on both sides say nothing."""
+    difference = paired("a", "b", "cost", [(cost, 10.0) for cost in costs], better="lower", tolerance=0.0)
+    assert difference is not None
+    assert majority(difference) == found

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stowplan_autoscaling.experiment.comparison import comparison_bytes
 from stowplan_autoscaling.report import write_report
 from stowplan_autoscaling.report.embedding import renumbered
 from stowplan_autoscaling.report.runs import shown_seed
 from stowplan_autoscaling.report.timeline import WORKLOADS
+from stowplan_autoscaling.results import report_bytes
 from support.comparisons import write_comparison
 from support.run_folders import Plan
 
@@ -158,7 +158,7 @@ def test_the_page_stays_small(shop: Written) -> None:
 
 def test_the_same_comparison_gives_the_same_bytes(shop: Written, tmp_path: Path) -> None:
     """In another process, with other hashes, and after other figures."""
-    (shop.folder / "comparison.json").write_bytes(comparison_bytes(shop.comparison))
+    (shop.folder / "comparison.json").write_bytes(report_bytes(shop.comparison))
     again = tmp_path / "again.html"
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", AGAIN, str(shop.folder), str(again)], check=True, env=environment)
@@ -195,6 +195,7 @@ def test_a_fixed_cluster_without_prices_has_a_page(tmp_path: Path) -> None:
     text = Page(tmp_path / "report.html").text
     assert "No node of a pool came or went." in text
     assert "No autoscaler of pods or nodes." in text
+    assert "No candidate keeps all limits" not in text, "there are none"
     assert "Nodes by pool" not in text
 
 

@@ -66,7 +66,7 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "other kind": (
         at("kind", "Deployment"),
-        'kind: "Deployment": must be Simulation; manifests are given as arguments, without -f',
+        'kind: "Deployment": must be Simulation; stowplan simulate takes manifests as arguments, without -f',
     ),
     "other version": (at("apiVersion", "stowplan.io/v1"), 'apiVersion: "stowplan.io/v1": must be stowplan.io/v1alpha1'),
     "no duration": (without("spec.duration"), "spec.duration: must be set"),

@@ -94,6 +94,21 @@ def test_limits_can_fail_a_pipeline(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "No candidate keeps all limits: today has nodes, peak 2 (limit 1)." in result.stdout
     assert invoke(*arguments, "--require-limits").exit_code == 3
+    # Nor is it lost on a reader that has seen enough, as in `| head -1`.
+    code = "from stowplan_operator.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "compare", *arguments, "--require-limits", "-q"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+        process.wait(timeout=60)
+    assert (errors, process.returncode) == ("", 3)
 
 
 def test_the_folder_is_named_after_the_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
