@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.errors import ApiError
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import RUNNING, ClusterPod
 from stowplan_autoscaling.resources.checks import autoscaler_of, scaled_object_of
 from stowplan_autoscaling.resources.typed import OWN_READERS, typed_object
@@ -86,7 +87,7 @@ def adopted(pod: ClusterPod, manifest: dict[str, Any]) -> ClusterPod:
     pod = replace(pod, owner_uid="" if owner is None else owner.uid)
     if not pod.spec.node_name:
         return pod
-    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
+    ready = condition_of(pod.status.conditions, "Ready")
     raw: dict[str, Any] = next(
         (each for each in (manifest.get("status") or {}).get("conditions") or () if each.get("type") == "Ready"), {}
     )

@@ -26,6 +26,8 @@ from stowplan_autoscaling.kernel import SECOND
 
 from .usage import UNKNOWN, Floats, Ints
 
+_GAP: Final = SECOND
+"""Looks that are closer together are thinned out, which bounds the room that they take."""
 _FIRST_LOOKS: Final = 8
 _FIRST_ROWS: Final = 64
 
@@ -49,14 +51,10 @@ class _Order(NamedTuple):
 
 
 class UsageHistory:
-    """A UsageBatch made of looks at models. `keep`: how far back it can be asked, in nanoseconds.
+    """A UsageBatch made of looks at models. `keep`: how far back it can be asked, in nanoseconds."""
 
-    `gap`: looks that are closer together than this are thinned out, which bounds the room that they take.
-    """
-
-    def __init__(self, keep: int, *, gap: int = SECOND) -> None:
+    def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._gap = gap
         self._numbers: dict[str, int] = {}
         self._times: Ints = np.zeros((0, _FIRST_LOOKS), np.int64)
         """By load: when its latest looks were; as many of them as `_count` says."""
@@ -125,7 +123,7 @@ class UsageHistory:
         last = np.where(count > 0, self._times[loads, count - 1], now)
         if (last > now).any():
             raise ValueError(f"cannot go back from {last.max()} to {now}")
-        soon = (count > 1) & (last - self._times[loads, count - 2] < self._gap)
+        soon = (count > 1) & (last - self._times[loads, count - 2] < _GAP)
         again = (count > 0) & ((last == now) | soon)
         full = ~again & (count == self._times.shape[1])
         if full.any():

@@ -18,6 +18,7 @@ from .values import Duration, Number, PositiveDuration, problem
 CapacityType = Literal["on-demand", "spot"]
 NEVER = "Never"
 _BUDGET_NODES: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
+_BUDGET_DURATION: Final = r"([0-9]+[hm]|[0-9]+h[0-9]+m)(0s)?"
 """As in Karpenter's CRD."""
 
 
@@ -46,8 +47,8 @@ class Budget(Part):
     """How many nodes of a pool may be disrupted at once (Karpenter's spec.disruption.budgets)."""
 
     nodes: str = option("10%", "A number or a share of the pool's nodes.", pattern=_BUDGET_NODES, max_length=10)
-    reasons: Annotated[tuple[Literal["Underutilized", "Empty", "Drifted"], ...], FromList] = parts(
-        "Reasons that it is about; none: all.", max_length=3
+    reasons: Annotated[tuple[Literal["Underutilized", "Empty", "Drifted", "Unhealthy"], ...], FromList] = parts(
+        "Reasons that it is about; none: all.", max_length=4
     )
     schedule: str = option("", "Cron schedule (UTC) of its beginnings; empty: always.", max_length=128)
     duration: PositiveDuration | None = option(None, "How long after each beginning it holds.")
@@ -58,6 +59,13 @@ class Budget(Part):
         if isinstance(value, str) and not re.fullmatch(_BUDGET_NODES, value):
             most = ", at most 100%" if re.fullmatch(r"[0-9]+%", value) else ""
             raise problem(f"{shown(value)}: must be a number or a percentage such as 3 or 10%{most}")
+        return value
+
+    @field_validator("duration", mode="before")
+    @classmethod
+    def _check_duration(cls, value: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(_BUDGET_DURATION, value):
+            raise problem(f"{shown(value)}: must be hours and whole minutes such as 30m, 8h or 1h30m")
         return value
 
     @field_validator("schedule")
@@ -141,7 +149,7 @@ class NodePool(Part):
     priority: int = option(
         0,
         "For the priority expander of the Cluster Autoscaler: pools of the highest value first.",
-        ge=-(10**6),
+        ge=0,
         le=10**6,
     )
 

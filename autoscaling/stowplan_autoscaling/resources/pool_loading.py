@@ -7,6 +7,7 @@ be had is an error, since the run would only show that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -188,15 +189,7 @@ def _with_offers(
             "spec.prices.file"
         )
         raise FieldError(f"{field}.instanceTypes", message)
-    return MachineType(
-        name=machine.name,
-        capacity=machine.capacity,
-        allocatable=machine.allocatable,
-        architecture=machine.architecture,
-        os=machine.os,
-        labels=machine.labels,
-        offers=tuple(offers),
-    )
+    return replace(machine, offers=tuple(offers))
 
 
 def _list_price(machine: MachineType, zone: str, capacity_type: str) -> float | None:

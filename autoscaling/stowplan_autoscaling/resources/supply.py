@@ -49,9 +49,6 @@ class ClusterAutoscalerSpec(Part):
     scale_down_delay_after_delete: Duration = option(
         "0s", "The same after one was removed (--scale-down-delay-after-delete).", source=_AUTOSCALER
     )
-    scale_down_delay_after_failure: Duration = option(
-        "3m", "The same after a removal failed (--scale-down-delay-after-failure).", source=_AUTOSCALER
-    )
     scale_down_unneeded_time: Duration = option(
         "10m", "How long a node must be unneeded (--scale-down-unneeded-time).", source=_AUTOSCALER
     )

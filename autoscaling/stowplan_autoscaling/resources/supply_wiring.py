@@ -22,7 +22,6 @@ def autoscaling_options(spec: ClusterAutoscalerSpec) -> AutoscalingOptions:
         scale_down_enabled=spec.scale_down_enabled,
         scale_down_delay_after_add=spec.scale_down_delay_after_add,
         scale_down_delay_after_delete=spec.scale_down_delay_after_delete,
-        scale_down_delay_after_failure=spec.scale_down_delay_after_failure,
         scale_down_unneeded_time=spec.scale_down_unneeded_time,
         scale_down_unready_time=spec.scale_down_unready_time,
         scale_down_utilization_threshold=spec.scale_down_utilization_threshold,

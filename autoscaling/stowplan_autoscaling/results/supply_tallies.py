@@ -134,6 +134,8 @@ class CostTally:
         self._saved = Held()
         """By which commitments change the rate per hour."""
         self._open: dict[str, Paid] = {}
+        self._priced: Counter[float] = Counter()
+        """Open nodes by price."""
         self._closed: Counter[tuple[str, str, str, float]] = Counter()
         """Seconds by pool, type, capacity type and price."""
         self._rate = Held()
@@ -147,6 +149,7 @@ class CostTally:
         self._open[node] = paid
         self._running[paid.offering] += 1
         self._prices[paid.offering] = paid.price
+        self._priced[paid.price] += 1
         self._set(paid.launched)
 
     def end(self, node: str, seconds: float) -> None:
@@ -155,10 +158,11 @@ class CostTally:
         if paid is not None:
             self._add(self._closed, paid, seconds)
             self._running[paid.offering] -= 1
+            self._priced[paid.price] -= 1
             self._set(seconds)
 
     def _set(self, seconds: float) -> None:
-        own = sum(paid.price for paid in self._open.values())
+        own = sum(price * count for price, count in self._priced.items())
         rate = self._book.rate(self._running, self._prices) if self._book.commitments else own
         self._saved.set(seconds, rate - own)
         rate = rounded(rate)

@@ -4,14 +4,16 @@ look like.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stowplan_autoscaling.cluster.admission.chain import NOT_READY
 from stowplan_autoscaling.cluster.objects.nodes import Node
 from stowplan_scheduler.objects import NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Taint
 
 if TYPE_CHECKING:
+    from stowplan_autoscaling.resources.cluster import Taint as TaintSpec
     from stowplan_autoscaling.resources.node_pools import NodePool
 
 ON_DEMAND: Final = "on-demand"
@@ -25,9 +27,6 @@ KARPENTER_POOL_LABEL: Final = "karpenter.sh/nodepool"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 ARCH_LABEL: Final = "kubernetes.io/arch"
 OS_LABEL: Final = "kubernetes.io/os"
-
-NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
-"""What admission puts on a Node that registers (plugin TaintNodesByCondition)."""
 
 
 class Offer(NamedTuple):
@@ -57,21 +56,19 @@ class Pool:
 
     spec: NodePool
     types: tuple[MachineType, ...]
+    taints: tuple[Taint, ...] = field(init=False)
+    """Those of every node."""
+    startup_taints: tuple[Taint, ...] = field(init=False)
+    """Those of a node that is not initialised."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "taints", _taints(self.spec.taints))
+        object.__setattr__(self, "startup_taints", _taints(self.spec.startup_taints))
 
     @property
     def name(self) -> str:
         """The pool's name."""
         return self.spec.name
-
-    @property
-    def taints(self) -> tuple[Taint, ...]:
-        """Those of every node."""
-        return tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in self.spec.taints)
-
-    @property
-    def startup_taints(self) -> tuple[Taint, ...]:
-        """Those of a node that is not initialised."""
-        return tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in self.spec.startup_taints)
 
     def labels(self, machine: MachineType, offer: Offer) -> dict[str, str]:
         """The labels of such a node, all but its host name."""
@@ -92,6 +89,10 @@ class Pool:
         choices = [(offer.price, machine.name, offer, machine) for machine in self.types for offer in machine.offers]
         _, _, offer, machine = min(choices, key=lambda each: (each[0], each[1], each[2].capacity_type, each[2].zone))
         return machine, offer
+
+
+def _taints(given: Iterable[TaintSpec]) -> tuple[Taint, ...]:
+    return tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in given)
 
 
 def provider_id(offer: Offer, name: str) -> str:

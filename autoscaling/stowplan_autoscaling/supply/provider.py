@@ -12,17 +12,17 @@ supply/failure, supply/spot.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.taints import NOT_READY, UNREACHABLE
 from stowplan_autoscaling.cluster.kubelet.delays import log_normal
 from stowplan_autoscaling.kernel import SECOND, nanoseconds
 from stowplan_scheduler.tolerations import NO_SCHEDULE
 
 from .machines import FAILED, INITIAL, INTERRUPTED, LOST, OUT_OF_STOCK, Machine
-from .pools import NOT_READY, SPOT, MachineType, Offer, Pool, node_of
+from .pools import SPOT, MachineType, Offer, Pool, node_of
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.api_server import ApiServer
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.streams import Streams
 
 _HOUR: Final = 3600.0
-_NOT_YET: Final = frozenset({NOT_READY.key, "node.kubernetes.io/unreachable"})
+_NOT_YET: Final = frozenset({NOT_READY.key, UNREACHABLE.key})
 """Taints of a node that has not been ready: one that falls silent before that has the second instead of the first."""
 
 
@@ -93,12 +93,10 @@ class Provider:
         self._plan_interruption(machine)
         return machine
 
-    def request(
-        self, pool: Pool, type: MachineType, offer: Offer, began: str, change: Callable[[Node], Node] | None = None
-    ) -> Machine:
-        """Ask for a machine. `change` has a word about its Node before that registers."""
+    def request(self, pool: Pool, type: MachineType, offer: Offer, began: str) -> Machine:
+        """Ask for a machine."""
         machine = self._new(pool, type, offer, began)
-        self._kernel.later(self._kernel.now + self._spec.request, lambda: self._launch(machine, change))
+        self._kernel.later(self._kernel.now + self._spec.request, lambda: self._launch(machine))
         return machine
 
     def terminate(self, node: str, reason: str) -> None:
@@ -143,7 +141,7 @@ class Provider:
 
     # ---- what becomes of them ----------------------------------------------------------------
 
-    def _launch(self, machine: Machine, change: Callable[[Node], Node] | None) -> None:
+    def _launch(self, machine: Machine) -> None:
         if machine.ended is not None:
             return
         offer = machine.offer
@@ -157,19 +155,19 @@ class Provider:
         self._tell(machine)
         self._plan_interruption(machine)
         if self._streams.uniform("supply/failure", machine.node) >= self._spec.failures:
-            self._kernel.later(self._kernel.now + self._boot_time(machine), lambda: self._register(machine, change))
+            self._kernel.later(self._kernel.now + self._boot_time(machine), lambda: self._register(machine))
 
     def _boot_time(self, machine: Machine) -> int:
         limits = self._spec.boot
         time = max(self._boot.of(self._streams.uniform("supply/boot", machine.node)), limits.minimum)
         return time if limits.maximum is None else min(time, limits.maximum)
 
-    def _register(self, machine: Machine, change: Callable[[Node], Node] | None) -> None:
+    def _register(self, machine: Machine) -> None:
         if machine.deleting is not None or machine.ended is not None:
             return
         machine.registered = self._kernel.now
         node = node_of(machine.pool, machine.type, machine.offer, machine.node, ready=False)
-        self._server.create("Node", node if change is None else change(node))
+        self._server.create("Node", node)
         self._tell(machine)
         self._kernel.later(self._kernel.now + self._spec.initialization, lambda: self._report_ready(machine))
 

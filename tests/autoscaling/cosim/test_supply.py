@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscaling.cosim.scenes import Played, deployment, play, scene, steps, visits
+from stowplan_autoscaling.cosim.supply import _is_local
 from stowplan_autoscaling.inputs.errors import InputError
 from stowplan_autoscaling.results import ClusterSample, NodeRecord, PodRecord, PoolSample, SupplyRecord
 
@@ -91,6 +92,13 @@ def test_the_cluster_autoscaler_lets_pods_be_two_seconds_old(tmp_path: Path) -> 
     played = play(tmp_path, pooled(deployment(replicas=4), engine="clusterAutoscaler", duration="2m"))
     (node,) = played.rows(NodeRecord)
     assert 10 <= node.requested < 12
+
+
+def test_the_cluster_autoscaler_balances_the_zones_of_a_pool(tmp_path: Path) -> None:
+    """Sixteen pods of a core need four machines: two in each zone, as auto scaling groups do it."""
+    pool = {"zones": ["a", "b"]}
+    played = play(tmp_path, pooled(deployment(replicas=16), engine="clusterAutoscaler", pool=pool, duration="2m"))
+    assert sorted(row.zone for row in played.rows(NodeRecord)) == ["a", "a", "b", "b"]
 
 
 def test_karpenter_takes_the_cheapest_machine_that_holds_the_batch(tmp_path: Path) -> None:
@@ -318,6 +326,29 @@ def test_cost_is_time_from_launch_to_the_end_of_the_machine(tmp_path: Path) -> N
     assert played.report.pools[0].node_hours == cost.node_hours
 
 
+def test_a_machine_costs_nothing_before_it_is_launched(tmp_path: Path) -> None:
+    """It is asked for at 1 s and launched 65 s later; a second one is asked for when that of the other pool is gone."""
+    simulation = pooled(deployment(replicas=5), pool={"weight": 10}, duration="90s", provider={"request": "65s"})
+    other = {"name": "other", "instanceTypes": ["m4"], "initial": 1, "disruption": {"expireAfter": "20s"}}
+    simulation["spec"]["nodePools"].append(other)
+    rows = {(row.pool, row.seconds): (row.starting, row.cost) for row in play(tmp_path, simulation).rows(PoolSample)}
+    assert (rows["general", 30], rows["general", 75]) == ((1, 0), (2, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("volume", "found"),
+    [
+        ({"emptyDir": {}}, True),
+        ({"emptyDir": {"medium": "Memory"}}, False),
+        ({"hostPath": {"path": "/"}}, True),
+        ({"configMap": {"name": "x"}}, False),
+    ],
+)
+def test_what_is_in_memory_is_not_on_the_disk_of_the_node(volume: dict[str, Any], found: bool) -> None:
+    """The Cluster Autoscaler moves such pods."""
+    assert _is_local({"name": "x", **volume}) == found
+
+
 def test_a_pool_strands_what_no_pod_can_have(tmp_path: Path) -> None:
     """Three cores of four are taken: the last one is of no use to a pod that wants 20 GiB."""
     web = deployment(replicas=1, resources={"requests": {"cpu": "3", "memory": "15Gi"}})
@@ -490,12 +521,15 @@ def test_what_a_machine_ran_before_the_run_counts_for_its_minimum_bill(tmp_path:
 
 
 def test_the_price_expander_has_prices_of_pods(tmp_path: Path) -> None:
-    """It is a setting that runs; of one pool it chooses that one."""
+    """The same machine on spot terms costs half as much, wherever its pool stands."""
     simulation = pooled(
         deployment(replicas=2), engine="clusterAutoscaler", settings={"expander": ["price"]}, duration="2m"
     )
-    played = play(tmp_path, simulation)
-    assert len(played.rows(NodeRecord)) == 1
+    pools = [{"name": name, "instanceTypes": ["m4"]} for name in ("cheap", "dear")]
+    pools[0]["capacityTypes"] = ["spot"]
+    for number, order in enumerate((pools, pools[::-1])):
+        simulation["spec"]["nodePools"] = order
+        assert [row.pool for row in play(tmp_path / str(number), simulation).rows(NodeRecord)] == ["cheap"]
 
 
 @pytest.mark.parametrize("expander", [["price", "price"], ["random", "price"]])
@@ -528,6 +562,10 @@ def test_a_group_that_loses_spot_machines_keeps_its_minimum(tmp_path: Path) -> N
     ends = [row.ended for row in played.rows(NodeRecord) if row.end == "Interrupted"]
     assert ends
     assert ("Interruption", 1, "Minimum") in supply(played)
-    for row in played.rows(PoolSample):
-        if not any(end is not None and end - 31 <= row.seconds <= end + 45 for end in ends):
-            assert row.ready >= 2
+    calm = [
+        row.ready
+        for row in played.rows(PoolSample)
+        if not any(end is not None and end - 31 <= row.seconds <= end + 45 for end in ends)
+    ]
+    assert len(calm) > 40
+    assert all(ready >= 2 for ready in calm)

@@ -83,6 +83,23 @@ def test_a_backlog_is_worked_off_when_the_spike_is_over() -> None:
     assert web.served == 1500 + 1000
 
 
+def test_a_pod_with_a_backlog_serves_all_that_it_can() -> None:
+    """50/s come and 400 wait: it does 100/s, with all of its core."""
+    web = service(steps([(0, 150), (10, 50)]), 1)
+    web.advance(12)
+    assert web.backlog.tolist() == [400]
+    sample = web.sample()
+    assert (sample.serving, sample.cpu.tolist()) == (100, [1])
+
+
+def test_no_more_requests_are_in_memory_than_there_are_threads() -> None:
+    """500 wait for a pod of four threads: 100 for the application and 4 x 7 for what is in it."""
+    web = service(constant(150), 1, threads=4, memory=100.0, memory_per_request=7.0)
+    web.advance(10)
+    assert web.backlog.tolist() == [500]
+    assert web.sample().memory.tolist() == [128]
+
+
 def test_a_full_line_refuses() -> None:
     """At most 20 wait per pod."""
     web = service(constant(150), 1, waiting=20, timeout=math.inf)

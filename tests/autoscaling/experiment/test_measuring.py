@@ -9,16 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stowplan_autoscaling.experiment.cell import COMPLETE, finished, run_cell
-from stowplan_autoscaling.experiment.elasticity import NodeLife, elasticity, node_flapping, turns
-from stowplan_autoscaling.experiment.measuring import read_measures, scaled_by, stranded
-from stowplan_autoscaling.experiment.pending import Step, Wait, pending_quantile, survival
+from stowplan_autoscaling.experiment.elasticity import NodeLife, elasticity, node_flapping, node_lives, turns
+from stowplan_autoscaling.experiment.measuring import (
+    _costs,
+    _ready_times,
+    _replicas,
+    read_measures,
+    scaled_by,
+    stranded,
+)
+from stowplan_autoscaling.experiment.pending import Step, Wait, pending_quantile, pending_times, survival
 from stowplan_autoscaling.experiment.run_tables import DamagedTableError, Held, check_tables, read_rows
 from stowplan_autoscaling.resources import load_simulation
 from stowplan_autoscaling.resources.measures import measure_of
-from stowplan_autoscaling.results import read_summary
+from stowplan_autoscaling.results import NullSink, Recorder, RunHeader, RunReport, read_summary
 from stowplan_autoscaling.results.records import MEASURES_FILE
+from stowplan_autoscaling.results.report import CostReport, InputsReport, Level
 from support.optional import some
 from support.simulations import small, write
 
@@ -29,6 +38,12 @@ def over(*seconds: float) -> list[Wait]:
 
 def still(*seconds: float) -> list[Wait]:
     return [Wait(each, is_over=False) for each in seconds]
+
+
+def report(duration: float) -> RunReport:
+    """Of a run in which nothing happened."""
+    inputs = InputsReport(name="a", digest="d", seed=0, start="2026-01-05T00:00:00Z", version="0", kubernetes="v1.37.2")
+    return Recorder(RunHeader(inputs=inputs, duration=duration), NullSink()).report(duration, complete=True)
 
 
 # ---- waiting ---------------------------------------------------------------------------------------------------------
@@ -63,6 +78,20 @@ def test_without_censoring_a_quantile_is_the_nearest_rank(seconds: list[int], sh
     found = some(pending_quantile(over(*seconds), share))
     assert sum(each <= found for each in seconds) >= share * len(seconds) - 1e-9
     assert sum(each < found for each in seconds) < share * len(seconds)
+
+
+def test_a_pod_that_was_removed_waited_until_then(tmp_path: Path) -> None:
+    """Made at 10 s, gone at 30 s without a node; another one waits from 40 s to the end of the run."""
+    (tmp_path / "pods.csv").write_text("created,scheduled,ended\n10,,30\n40,,\n50,53,90\n")
+    assert pending_times(str(tmp_path), 100.0) == [*still(20, 60), *over(3)]
+
+
+def test_the_wait_for_readiness_begins_with_the_change_of_demand(tmp_path: Path) -> None:
+    """1 + 2 + 4 s before the pod was made at 10 s; it was ready at 20 s, the other one never."""
+    (tmp_path / "pods.csv").write_text(
+        "created,ready,waiting_metric,waiting_autoscaler,waiting_controller\n10,20,1,2,4\n10,,1,2,4\n"
+    )
+    assert _ready_times(str(tmp_path)) == [17]
 
 
 # ---- elasticity ------------------------------------------------------------------------------------------------------
@@ -108,6 +137,14 @@ def test_a_node_soon_after_another_one_went_flaps() -> None:
         NodeLife("a", 900, None, "Provisioning"),
     ]
     assert node_flapping(lives) == 1
+
+
+def test_a_node_goes_when_somebody_begins_to_empty_it(tmp_path: Path) -> None:
+    """Not when it is gone; one that nobody emptied goes at its end."""
+    (tmp_path / "nodes.csv").write_text(
+        "pool,requested,disrupted,ended,began\na,0,100,900,ScaleUp\na,0,,900,ScaleUp\na,0,,,ScaleUp\n"
+    )
+    assert [life.going for life in node_lives(str(tmp_path))] == [100, 900, None]
 
 
 # ---- numbers over time -----------------------------------------------------------------------------------------------
@@ -167,6 +204,34 @@ def test_what_is_stranded_is_a_share_of_the_time_with_nodes(tmp_path: Path) -> N
         "0,a,1,4,0,0\n0,b,0,4,0,0\n10,a,0,0,0,0\n10,b,0,0,0,0\n20,a,2,4,0,0\n20,b,0,0,0,0\n"
     )
     assert dict(stranded(str(tmp_path), 30.0)) == {"stranded.cpu": pytest.approx(0.3125)}
+
+
+def test_a_month_costs_what_the_time_that_was_reached_did() -> None:
+    """Half an hour of an hour for 3: 1,460 of them are a month."""
+    cost = CostReport(
+        currency="USD",
+        total=3.0,
+        hourly=Level(),
+        node_hours=1.0,
+        by_pool={},
+        by_instance_type={},
+        by_capacity_type={},
+        commitments=0.0,
+        curve=(),
+    )
+    found = dict(_costs(replace(report(3600.0), reached=1800.0, cost=cost)))
+    assert found["costPerMonth"] == pytest.approx(4380)
+
+
+@pytest.mark.parametrize(("targets", "wanted"), [({"shop/web": "Deployment shop/web"}, 2), ({}, 5)])
+def test_replicas_are_those_that_are_scaled(tmp_path: Path, targets: dict[str, str], wanted: float) -> None:
+    """Where nothing is, those that run for ever: 2 and 3, without the Job."""
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series" / "workloads.csv").write_text(
+        "seconds,workload,replicas,ready\n0,Deployment shop/web,2,2\n0,Deployment shop/api,3,3\n0,Job shop/once,7,7\n"
+    )
+    curves = list(_replicas(str(tmp_path), report(120.0), targets))
+    assert [set(curve.values) for curve in curves] == [{wanted}, {wanted}]
 
 
 # ---- a run -----------------------------------------------------------------------------------------------------------

@@ -100,6 +100,12 @@ def test_six_of_six_seeds_are_enough_to_be_sure() -> None:
     assert (found.outcome, found.worse, found.is_indicative) == ("worse", 6, False)
 
 
+def test_five_of_five_seeds_are_not_yet_enough_to_be_sure() -> None:
+    """2 / 32 is above 5 %."""
+    found = difference(*((10 + number / 10, 10) for number in range(1, 6)))
+    assert (found.outcome, found.worse, found.chance, found.is_indicative) == ("worse", 5, 0.0625, True)
+
+
 def test_where_more_is_better_the_sign_turns() -> None:
     """Utilisation, for example."""
     found = difference((0.6, 0.5), (0.7, 0.5), better="higher")
@@ -118,6 +124,11 @@ def test_a_difference_within_the_tolerance_is_none() -> None:
     assert difference((10.01, 10), (10.01, 10), tolerance=0.001).outcome == "worse"
 
 
+def test_a_difference_of_just_the_tolerance_is_none() -> None:
+    """It has to be beyond."""
+    assert difference((11, 10), (11, 10), tolerance=1.0).outcome == "no difference"
+
+
 def test_signs_that_disagree_show_no_difference_and_do_not_rule_one_out() -> None:
     """The interval holds zero, and reaches beyond the tolerance."""
     found = difference((9, 10), (13, 10), (8, 10), (12, 10), (12, 10), tolerance=0.5)
@@ -132,6 +143,12 @@ def test_a_difference_smaller_than_its_noise_is_none() -> None:
     assert noise > found.median == 1
     assert found.low > 0
     assert found.outcome == "no difference"
+
+
+def test_a_median_of_less_than_twice_its_noise_is_no_difference() -> None:
+    """Ten seeds cost 1 more, one 5 less: s is 6 / sqrt(11), so once the noise is 0.68 and twice is 1.36."""
+    found = difference(*((50 + step, 50) for step in (*[1.0] * 10, -5.0)))
+    assert (found.median, found.low, found.outcome) == (1, 1, "no difference")
 
 
 def test_one_seed_that_is_far_worse_than_the_others_does_not_hide_that_all_are_worse() -> None:

@@ -11,6 +11,7 @@ from stowplan_autoscaling.experiment.statistics import band, paired
 from stowplan_autoscaling.experiment.verdict import Differences, goal_report, verdict
 from stowplan_autoscaling.experiment.wording import amount, majority, seconds, step
 from stowplan_autoscaling.resources.candidates import Goal
+from support.optional import some
 
 Numbers = dict[str, dict[str, list[float]]]
 """By candidate and metric, seed by seed."""
@@ -104,6 +105,21 @@ def test_a_candidate_that_misses_a_limit_is_not_recommended() -> None:
     assert [outcome.passes for outcome in goals[1].outcomes] == [True, False]
     assert [outcome.seeds_passing for outcome in goals[1].outcomes] == [6, 0]
     assert found.lines[0].endswith("misses the limit of waiting p95.")
+
+
+def test_a_limit_is_kept_by_what_is_just_at_it() -> None:
+    """Where more is better, too: 99 % of requests."""
+    names, shares = ["at", "below"], {"at": [0.99] * 3, "below": [0.98] * 3}
+    bands = {name: {"slo.fast": some(band(values))} for name, values in shares.items()}
+    outcomes = goal_report(Goal(metric="slo.fast", limit="99%"), names, "at", bands, {}).outcomes
+    assert [(outcome.passes, outcome.seeds_passing) for outcome in outcomes] == [(True, 3), (False, 0)]
+
+
+def test_each_seed_keeps_a_limit_by_itself() -> None:
+    """Two of three, although the median keeps it."""
+    bands = {"today": {"waiting.p95": some(band([50.0, 55.0, 70.0]))}}
+    (outcome,) = goal_report(Goal(metric="waiting.p95", limit="60s"), ["today"], "today", bands, {}).outcomes
+    assert (outcome.value, outcome.passes, outcome.seeds_passing) == (55, True, 2)
 
 
 def test_where_the_baseline_misses_a_limit_one_that_keeps_all_is_recommended() -> None:

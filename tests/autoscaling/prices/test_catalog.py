@@ -45,6 +45,13 @@ def test_an_offering_without_requirements_is_anywhere() -> None:
     assert found.offers == (CatalogOffer("", "", 2),)
 
 
+def test_a_zone_that_an_offering_is_not_in_is_no_zone_of_it() -> None:
+    """NotIn says nothing about where it is."""
+    requirements = [{"key": "topology.kubernetes.io/zone", "operator": "NotIn", "values": ["c"]}]
+    [found] = read(entry(offerings=[{"Price": 2, "Requirements": requirements}]))
+    assert found.offers == (CatalogOffer("", "", 2),)
+
+
 @pytest.mark.parametrize(
     ("entries", "message"),
     [

@@ -42,6 +42,12 @@ def test_the_row_that_says_most_counts() -> None:
     ]
 
 
+def test_the_capacity_type_says_more_than_the_zone() -> None:
+    """A spot machine in zone a has a row for each."""
+    found = book("type,zone,capacity_type,price\nm,,,1\nm,a,,2\nm,,spot,3\n")
+    assert found.price("m", "a", "spot") == 3
+
+
 def test_names_of_columns_may_be_written_as_one_likes() -> None:
     """A month has 730 hours; a discount is a share or a percentage; other columns are ignored."""
     found = book("Instance Type,Price-Per-Month,Discount,vcpu\nm,73,10%,4\nc,146,0.5,8\n")
@@ -128,6 +134,18 @@ def test_a_commitment_covers_what_is_dearest_and_no_spot() -> None:
     )
     running = {Offering("m", "a", "on-demand"): 1, Offering("m", "b", "on-demand"): 1, M_SPOT: 1}
     assert found.rate(running) == 0.5 + 1 + 0.25
+
+
+def test_a_commitment_covers_spot_machines_only_where_its_row_says_so() -> None:
+    """Two for 0.5 each, and a spot machine for 1: paid beside them, or one of them."""
+    assert book("type,price,committed,committedPrice\nm,1,2,0.5\n").rate({M_SPOT: 1}) == 2
+    assert book("type,capacityType,price,committed,committedPrice\nm,spot,1,2,0.5\n").rate({M_SPOT: 1}) == 1
+
+
+def test_what_is_committed_to_has_a_price_per_month_where_the_others_have() -> None:
+    """730 hours for 36.5."""
+    (found,) = book("type,pricePerMonth,committed,committedPrice\nm,73,1,36.5\n").commitments
+    assert found.price == pytest.approx(0.05)
 
 
 def test_prices_that_the_book_does_not_have_come_from_elsewhere() -> None:

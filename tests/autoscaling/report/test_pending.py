@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from stowplan_autoscaling.report.pending import POINTS, distributions, share_done
-from stowplan_autoscaling.report.pods import PARTS, Pods, Waits, joined
+from stowplan_autoscaling.report.embedding import Documents
+from stowplan_autoscaling.report.pending import POINTS, build, distributions, share_done
+from stowplan_autoscaling.report.pods import PARTS, Pods, Waits, joined, read_pods
+from stowplan_autoscaling.report.runs import load_runs
+
+from .conftest import Written
 
 NAN = float("nan")
 
@@ -39,6 +44,25 @@ def test_a_band_goes_from_the_smallest_to_the_largest_of_few_seeds() -> None:
     assert (one.low[at[5]], one.median[at[5]], one.high[at[5]]) == (0, 0, 1)
     assert (one.low[at[50]], one.median[at[50]], one.high[at[50]]) == (0, 1, 1)
     assert (one.count, one.never) == (3, 0)
+
+
+def test_a_band_of_twenty_seeds_leaves_out_the_tails() -> None:
+    """One of 20 is through at 1 s, the others at 100 s: at 5 s the 95 % quantile of 19 zeros and a one is 0.05."""
+    found, times = distributions({"a": [waits((1, True)), *[waits((100, True))] * 19]})
+    at = int(np.searchsorted(times, 5))
+    assert (found["a"].low[at], found["a"].median[at]) == (0, 0)
+    assert found["a"].high[at] == pytest.approx(0.05)
+    few, times = distributions({"a": [waits((1, True)), *[waits((100, True))] * 18]})
+    assert few["a"].high[int(np.searchsorted(times, 5))] == 1
+
+
+@pytest.mark.parametrize(("seeds", "band"), [(19, "smallest to largest"), (20, "5 % to 95 % quantile")])
+def test_the_note_says_which_band_it_is(shop: Written, seeds: int, band: str) -> None:
+    """From twenty seeds on another one."""
+    comparison = replace(shop.comparison, seeds=tuple(range(seeds)))
+    runs = load_runs(shop.comparison, shop.folder)[:1]
+    pods = {one.name: [read_pods(run.folder) for run in one.runs] for one in runs}
+    assert f"bands the {band}." in build(comparison, runs, pods, Documents())
 
 
 def test_the_axis_spans_what_there_is() -> None:

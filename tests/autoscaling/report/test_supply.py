@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from stowplan_autoscaling.report.supply import NAME, _edges, _labels
+import re
+from pathlib import Path
+
+from stowplan_autoscaling.report.markup import text
+from stowplan_autoscaling.report.runs import RunFolder, load_runs
+from stowplan_autoscaling.report.supply import NAME, _decisions, _edges, _labels
+from stowplan_autoscaling.results import FolderSink, SupplyRecord
+
+from .conftest import Written
 
 
 def life(**times: str) -> dict[str, str]:
@@ -40,3 +48,16 @@ def test_long_names_are_cut_in_front_and_stay_apart() -> None:
     assert labels[0] == f"…{long[-NAME + 1 :]}"
     assert labels[1] == f"{labels[0]} #2"
     assert labels[2:] == ["a", "a #2"]
+
+
+def test_a_decision_counts_the_nodes_that_it_asks_for(tmp_path: Path, shop: Written) -> None:
+    """Three in one decision and one in another, then two fewer."""
+    with FolderSink(str(tmp_path / "run")) as sink:
+        for nodes, reason in ((3, "Pending"), (1, "Pending"), (-2, "Empty")):
+            sink.row(SupplyRecord(10.0, "ScaleUp", "general", nodes, 9, reason, False, ""))
+        run = load_runs(shop.comparison, shop.folder)[0].runs[0]
+        sink.finish(run.summary)
+    found = text(_decisions(RunFolder(1, tmp_path / "run", run.summary)))
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", found)
+    assert cells[:6] == ["general", "Empty", "done", "1", "\N{MINUS SIGN}2", "9"]
+    assert cells[6:] == ["general", "Pending", "done", "2", "+4", "18"]

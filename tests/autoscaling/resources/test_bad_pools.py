@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def reserved(key: str, message: str) -> tuple[Change, str]:
 
 BUDGETS = "spec.nodePools[0].disruption.budgets[0]"
 CRON_UTC = "must be a cron schedule in UTC such as 0 9 * * 1-5 or @daily"
+WHOLE_MINUTES = "must be hours and whole minutes such as 30m, 8h or 1h30m"
 LABEL_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -64,6 +66,26 @@ CASES: dict[str, tuple[Change, str]] = {
     "a budget of nothing one can count": (
         pool("nodePools.0.disruption.budgets", [{"nodes": "abc"}]),
         f'{BUDGETS}.nodes: "abc": must be a number or a percentage such as 3 or 10%',
+    ),
+    "a budget of a duration in seconds": (
+        pool("nodePools.0.disruption.budgets", [{"schedule": "@daily", "duration": "90s"}]),
+        f'{BUDGETS}.duration: "90s": {WHOLE_MINUTES}',
+    ),
+    "a budget of a duration in fractions": (
+        pool("nodePools.0.disruption.budgets", [{"schedule": "@daily", "duration": "1.5h"}]),
+        f'{BUDGETS}.duration: "1.5h": {WHOLE_MINUTES}',
+    ),
+    "a budget of no time": (
+        pool("nodePools.0.disruption.budgets", [{"schedule": "@daily", "duration": "0m"}]),
+        f'{BUDGETS}.duration: "0m": must be greater than zero',
+    ),
+    "a budget of a reason that is none": (
+        pool("nodePools.0.disruption.budgets", [{"reasons": ["Sick"]}]),
+        f'{BUDGETS}.reasons[0]: "Sick": must be Underutilized, Empty, Drifted or Unhealthy',
+    ),
+    "a priority that the expander ignores": (
+        pool("nodePools.0.priority", -2),
+        "spec.nodePools[0].priority: -2: must be at least 0",
     ),
     "the label of the pool": reserved("stowplan.io/node-pool", "the name of the pool sets it"),
     "the label of node groups": reserved("stowplan.io/node-group", "it belongs to spec.cluster.nodeGroups"),
@@ -135,6 +157,10 @@ CASES: dict[str, tuple[Change, str]] = {
         at("spec.goals", [{"metric": "used.cpu", "limit": "120%"}]),
         'spec.goals[0]: limit: "120%": must be between 0 and 1, or a percentage',
     ),
+    "a fault of a pool that is none": (
+        pool("faults", [{"at": "1m", "nodeLost": {"nodePool": "brst", "count": 1}}]),
+        'spec.faults[0].nodeLost.nodePool: no pool "brst"; did you mean burst?',
+    ),
     "a goal twice": (
         at("spec.goals", [{"metric": "cost"}, {"metric": "cost", "limit": 5}]),
         'spec.goals[1].metric: "cost": occurs twice',
@@ -168,7 +194,7 @@ def test_a_pool_with_all_that_it_can_have_is_no_mistake(tmp_path: Path) -> None:
     simulation = small()
     budgets = [
         {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"},
-        {"nodes": "100%", "schedule": "@daily", "duration": "10m"},
+        {"nodes": "100%", "schedule": "@daily", "duration": "1h30m0s", "reasons": ["Unhealthy", "Empty"]},
     ]
     pool("nodePools.0.disruption.budgets", budgets)(simulation)
     simulation["spec"]["nodePools"][0]["labels"] = {"node.kubernetes.io/lifecycle": "x", "mykarpenter.sh/a": ""}
@@ -176,3 +202,42 @@ def test_a_pool_with_all_that_it_can_have_is_no_mistake(tmp_path: Path) -> None:
     [found] = load_simulation(write(tmp_path, simulation)).pools
     assert [budget.nodes for budget in found.spec.disruption.budgets] == ["0", "100%"]
     assert found.labels(found.types[0], found.types[0].offers[0])["mykarpenter.sh/a"] == ""
+
+
+def test_a_pool_may_begin_with_all_that_it_can_have(tmp_path: Path) -> None:
+    """Three of at most three."""
+    simulation = small()
+    pool("nodePools.0.initial", 3)(simulation)
+    [found] = load_simulation(write(tmp_path, simulation)).pools
+    assert (found.spec.first_count, found.spec.max) == (3, 3)
+
+
+def test_a_zone_may_fail_that_only_a_pool_has(tmp_path: Path) -> None:
+    """Its nodes need not be there at the start."""
+    simulation = small()
+    pool("nodePools.0.zones", ["c"])(simulation)
+    simulation["spec"]["faults"] = [{"at": "1m", "zoneLost": {"zone": "c"}}]
+    [fault] = load_simulation(write(tmp_path, simulation)).spec.faults
+    assert fault.zone_lost is not None
+    assert fault.zone_lost.zone == "c"
+
+
+def test_a_pool_without_zones_has_the_cheapest_price_of_any(tmp_path: Path) -> None:
+    """3 an hour in zone a, 2 in zone b."""
+    offerings = [
+        {
+            "Price": price,
+            "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]},
+            ],
+        }
+        for zone, price in (("a", 3), ("b", 2))
+    ]
+    entry = {"name": "m", "resources": {"cpu": "4", "memory": "16Gi", "pods": "110"}, "offerings": offerings}
+    (tmp_path / "types.json").write_text(json.dumps([entry]))
+    simulation = small()
+    simulation["spec"]["instanceTypesFile"] = "types.json"
+    simulation["spec"]["nodePools"] = [{"name": "burst", "instanceTypes": ["m"], "max": 3}]
+    [found] = load_simulation(write(tmp_path, simulation)).pools
+    assert [offer.price for offer in found.types[0].offers] == [2]

@@ -280,6 +280,12 @@ def test_limits_are_read_in_the_unit_of_their_metric() -> None:
     assert Goal(metric="cost").limit_value is None
 
 
+def test_a_limit_of_all_is_a_limit() -> None:
+    """100 % is a share, more is none."""
+    assert Goal(metric="used.cpu", limit="100%").limit_value == 1
+    assert Goal(metric="used.cpu", limit="1").limit_value == 1
+
+
 def test_a_tolerance_is_a_share_of_the_baseline_or_an_amount() -> None:
     """1 % if nothing is said."""
     assert Goal(metric="cost").tolerance_of(-200.0) == 2.0

@@ -48,6 +48,14 @@ def test_instance_types_that_are_nowhere_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_five_instance_types_are_all_named(tmp_path: Path) -> None:
+    """There are no more."""
+    rows = "".join(f"x{number},1\n" for number in range(5))
+    assert warnings(tmp_path, f"type,price\n{rows}") == [
+        'spec.prices.file: instance types that the simulation has nowhere: "x0", "x1", "x2", "x3", "x4"'
+    ]
+
+
 @pytest.mark.parametrize("candidate", ["", "today", "other"])
 def test_what_any_candidate_has_is_known(tmp_path: Path, candidate: str) -> None:
     """One book serves all of them."""

@@ -188,3 +188,66 @@ def test_initial_machines_are_ready_at_once() -> None:
     assert machine.ready == 0
     assert cloud.server.get("Node", "general-1").spec.taints == ()
     assert cloud.provider.times_of("general-1") is None
+
+
+def test_a_machine_that_was_interrupted_stays_so_whoever_gives_it_back() -> None:
+    """The notice comes first; the engine that empties the node gives it back 10 s later, and it is gone after 30 s."""
+    cloud = Cloud(spot={"interruptions_per_hour": 2})
+    machine = cloud.ask(SPOT)
+    while machine.end == "":
+        cloud.kernel.run(cloud.kernel.now + SECOND)
+    noticed = cloud.kernel.now
+    cloud.kernel.run(noticed + 10 * SECOND)
+    cloud.provider.terminate("general-1", "Empty")
+    cloud.kernel.run(noticed + 10 * MINUTE)
+    assert (machine.ended, machine.end) == (noticed + 40 * SECOND, "Interrupted")
+
+
+def test_a_stock_out_lasts_from_its_first_instant_to_the_one_before_its_end() -> None:
+    """From 0 s on nothing can be had; after a minute, to the nanosecond, it can."""
+    cloud = Cloud(stock_outs=[{"at": "0s", "duration": "1m"}])
+    assert not cloud.provider.is_in_stock("general", "m4", "a", "spot")
+    cloud.kernel.run(MINUTE - 1)
+    assert not cloud.provider.is_in_stock("general", "m4", "a", "spot")
+    cloud.kernel.run(MINUTE)
+    assert cloud.provider.is_in_stock("general", "m4", "a", "spot")
+
+
+@pytest.mark.parametrize(
+    "about", [{"pool": "other"}, {"instance_type": "m8"}, {"zone": "b"}, {"capacity_type": "on-demand"}]
+)
+def test_a_stock_out_is_only_about_what_it_names(about: dict[str, str]) -> None:
+    """Of another pool, type, zone or kind of price there is no less."""
+    provider = Cloud(stock_outs=[{"at": "0s", **about}]).provider
+    assert provider.is_in_stock("general", "m4", "a", "spot")
+    named = {"pool": "general", "type": "m4", "zone": "a", "capacity_type": "spot"}
+    named.update({key.removeprefix("instance_"): value for key, value in about.items()})
+    assert not provider.is_in_stock(**named)
+
+
+def test_no_boot_takes_longer_than_the_maximum_or_less_than_the_minimum() -> None:
+    """2 s request and 9 to 10 s boot: at a median of 20 s and a sigma of 2 few fall in between."""
+    cloud = Cloud(boot={"median": "20s", "sigma": 2, "minimum": "9s", "maximum": "10s"})
+    machines = [cloud.ask() for _ in range(100)]
+    cloud.kernel.run(MINUTE)
+    times = [machine.registered for machine in machines if machine.registered is not None]
+    assert len(times) == 100
+    assert (min(times), max(times)) == (11 * SECOND, 12 * SECOND)
+    assert 50 <= times.count(12 * SECOND) < 100
+
+
+def test_a_machine_that_is_given_back_while_it_boots_never_registers() -> None:
+    """Given back at 10 s; it would have registered at 22 s, and is gone at 40 s."""
+    cloud = Cloud()
+    machine = cloud.ask()
+    cloud.kernel.run(10 * SECOND)
+    cloud.provider.terminate("general-1", "Failed")
+    cloud.kernel.run(30 * SECOND)
+    assert cloud.server.find("Node", "general-1") is None
+    cloud.kernel.run(MINUTE)
+    assert (machine.launched, machine.registered, machine.ended) == (2 * SECOND, None, 40 * SECOND)
+    assert cloud.heard.said == [
+        ("changed", "general-1", 2.0),
+        ("changed", "general-1", 10.0),
+        ("ended", "general-1", 40.0),
+    ]

@@ -20,7 +20,20 @@ from click.testing import CliRunner, Result
 
 from stowplan_autoscaling.resources import load_simulation
 from stowplan_autoscaling.results import FolderSink, NullSink
-from stowplan_autoscaling.results.report import CostReport, Level, PoolReport
+from stowplan_autoscaling.results.report import (
+    AutoscalerReport,
+    ContentionReport,
+    CostReport,
+    Distribution,
+    Level,
+    ObjectiveReport,
+    PoolReport,
+    RunReport,
+    SchedulingReport,
+    ServiceReport,
+    WaitingReport,
+    WorkCounts,
+)
 from stowplan_operator.cli import cli, simulation_run
 from stowplan_operator.cli.console import console_of
 from stowplan_operator.cli.run_progress import progress_text
@@ -116,6 +129,144 @@ def test_pools_and_their_cost_are_shown(tmp_path: Path) -> None:
         in " ".join(shown.split())
     )
     assert shown.endswith("finding: nodes come and go\n")
+
+
+def run_report(folder: Path) -> RunReport:
+    """Of the small engine, for tests that put their own numbers into it."""
+    return run_engine.run(load_simulation(write(folder, small())), progress=None, stop=None, sink=NullSink())
+
+
+def screen_of(report: RunReport) -> str:
+    """What is shown of it."""
+    screen = StringIO()
+    print_run(report, screen)
+    return screen.getvalue()
+
+
+def row_of(shown: str, name: str) -> list[str]:
+    """The words of the row that begins with a name."""
+    return next(line.split() for line in shown.splitlines() if line.split()[:1] == [name])
+
+
+def test_each_workload_has_its_numbers_in_order_the_largest_first(tmp_path: Path) -> None:
+    """Ready min, mean, max; pending max; made; p50 and p99. Twenty are shown."""
+    report = run_report(tmp_path)
+    waiting = WaitingReport(ready=Distribution(count=9, p50=0.5, p90=15, p99=130), split={}, never_ready=0)
+    small_one = msgspec.structs.replace(
+        report.workloads[0],
+        workload="shop/small",
+        ready=Level(minimum=1, mean=2.5, maximum=4),
+        pending=Level(minimum=2, maximum=3),
+        pods_created=12,
+        waiting=waiting,
+    )
+    large = msgspec.structs.replace(small_one, workload="shop/large", ready=Level(maximum=5))
+    shown = screen_of(msgspec.structs.replace(report, workloads=(small_one, large)))
+    assert row_of(shown, "shop/small")[-8:] == ["1", "2.5", "4", "3", "12", "500", "ms", "00:02:10"]
+    assert shown.index("shop/large") < shown.index("shop/small")
+    assert "more; -o json" not in shown
+    many = tuple(msgspec.structs.replace(small_one, workload=f"shop/w{number}") for number in range(22))
+    shown = screen_of(msgspec.structs.replace(report, workloads=many))
+    assert "shop/w19" in shown
+    assert "shop/w20" not in shown
+    assert "2 more; -o json shows them all" in shown
+
+
+def test_each_demand_and_objective_has_its_numbers_in_order(tmp_path: Path) -> None:
+    """Total, served, latency, worst latency, longest queue, oldest item; wanted, held, missed for."""
+    service = ServiceReport(
+        demand="visits",
+        offered=1000,
+        served=990,
+        failed=10,
+        latency=0.25,
+        worst_latency=1.5,
+        queue_length=Level(mean=2, maximum=7),
+        worst_queue_age=90,
+        curve=(1.0,),
+    )
+    missed = ObjectiveReport(name="fast", wanted=0.99, share=0.985, met=False, total=1000, missed=15, missed_seconds=60)
+    kept = msgspec.structs.replace(missed, name="up", share=1.0, met=True, missed_seconds=0)
+    report = msgspec.structs.replace(run_report(tmp_path), services=(service,), objectives=(missed, kept))
+    shown = screen_of(report)
+    assert " ".join(row_of(shown, "visits")[-10:]) == "1,000 99.00 % 250 ms 1.5 s 7 90.0 s"
+    assert " ".join(row_of(shown, "fast")) == "fast missed 99.00 % 98.50 % 60.0 s"
+    assert " ".join(row_of(shown, "up")) == "up met 99.00 % 100.00 % 0 s"
+
+
+def test_facts_say_what_happened(tmp_path: Path) -> None:
+    """Each number where it belongs, the most frequent events first."""
+    report = run_report(tmp_path)
+    cluster = msgspec.structs.replace(
+        report.cluster,
+        nodes=Level(minimum=1, mean=2, maximum=3),
+        in_use=Level(minimum=2, mean=2, maximum=2),
+        cpu_requested=Level(minimum=0.1, mean=0.5, maximum=0.75),
+        cpu_used=Level(minimum=0, mean=0.25, maximum=0.375),
+        memory_requested=Level(mean=0.625, maximum=0.875),
+        memory_used=Level(mean=0.125, maximum=1),
+    )
+    waiting = WaitingReport(
+        ready=Distribution(count=9, p50=1, p90=2, p99=3, maximum=4),
+        split={"queue": 0.25, "image": 0.0004, "node": 40.0},
+        never_ready=5,
+    )
+    scheduling = SchedulingReport(
+        attempts=9,
+        scheduled=4,
+        unschedulable=3,
+        errors=2,
+        preemptions=1,
+        evaluated=WorkCounts(total=18, mean=2.0),
+        feasible=WorkCounts(total=8, mean=1.5),
+    )
+    contention = ContentionReport(throttled_core_seconds=7, oom_kills=6, evictions=5, preempted=4)
+    scaler = AutoscalerReport(
+        autoscaler="shop/web", syncs=40, scale_ups=3, scale_downs=2, desired=Level(), stopped_by={}
+    )
+    facts = " ".join(
+        screen_of(
+            msgspec.structs.replace(
+                report,
+                cluster=cluster,
+                waiting=waiting,
+                scheduling=scheduling,
+                contention=contention,
+                autoscalers=(scaler, scaler),
+                events={"Rare": 1, "Often": 1200, "Also": 1},
+            )
+        ).split()
+    )
+    for text in (
+        "nodes 1 to 3 (mean 2.0); in use 2 cpu",
+        "cpu requested, used 50.0 % (at most 75.0 %), 25.0 % (at most 37.5 %) of allocatable",
+        "memory requested, used 62.5 % (at most 87.5 %), 12.5 % (at most 100.0 %)",
+        "pods that wait p50 1.0 s, p90 2.0 s, p99 3.0 s, at most 4.0 s; 5 never ready",
+        "on average: queue 250 ms, node 40.0 s",
+        "scheduling attempts 9: 4 placed, 3 found no node, 2 errors, 1 preemptions",
+        "filtered (M) 2.0, in all 18; scored (K) 1.5, in all 8",
+        "contention 7 core seconds throttled, 6 OOM kills, 5 evictions, 4 preempted",
+        "autoscalers 80 syncs, 6 up, 4 down",
+        "events Often 1,200, Also 1, Rare 1",
+    ):
+        assert text in facts
+
+
+def test_the_waits_of_the_three_largest_scaled_workloads_are_split(tmp_path: Path) -> None:
+    """Those that no autoscaler made pods for have no line."""
+    report = run_report(tmp_path)
+    workloads = []
+    for number in range(5):
+        split = {"autoscaler": 0.0 if number == 4 else 15.0 + number, "queue": 1.0}
+        waiting = WaitingReport(ready=Distribution(), split=split, never_ready=0)
+        workloads.append(
+            msgspec.structs.replace(
+                report.workloads[0], workload=f"w{number}", ready=Level(maximum=number), waiting=waiting
+            )
+        )
+    shown = screen_of(msgspec.structs.replace(report, workloads=tuple(workloads)))
+    lines = [" ".join(line.split()) for line in shown.splitlines() if line.startswith("  w")]
+    assert lines == [f"w{number} on average: autoscaler {15 + number}.0 s, queue 1.0 s" for number in (3, 2, 1)]
 
 
 def test_who_reads_only_the_first_lines_sees_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

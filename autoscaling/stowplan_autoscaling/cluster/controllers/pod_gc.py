@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from stowplan_autoscaling.cluster.errors import NotFoundError
-from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
+from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, TRUE, ClusterPod
 from stowplan_autoscaling.kernel import SECOND, Timer
+
+from .node_lifecycle.conditions import ready_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +95,7 @@ class PodGarbageCollector:
             node = self._informers.get("Node", pod.spec.node_name)
             if node is None or not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
                 continue
-            if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
+            if ready_status(node) != TRUE:
                 lost.append(pod)
         yield from self._remove(sorted(lost, key=lambda pod: (pod.created, pod.metadata.name)))
 

@@ -284,10 +284,6 @@ class ClusterStateRegistry:
         """Whether a group may be scaled up."""
         return ScalingSafety(self.is_group_healthy(group_id), self.backoff.status(group_id, now))
 
-    def is_scaling_up(self, group_id: str) -> bool:
-        """Whether nodes that were asked for are still to come."""
-        return group_id in self.requests and self.upcoming(group_id) > 0
-
     def upcoming(self, group_id: str) -> int:
         """Nodes that the target says should be ready and are not."""
         readiness = self.per_group.get(group_id, _NO_READINESS)

@@ -181,9 +181,6 @@ class GroupStatus:
     long_unregistered: int
     upcoming: int
     healthy: bool
-    backed_off_until: int | None
-    """End of the back-off, None outside one."""
-    backoff_reason: str = ""
 
 
 @dataclass(slots=True)

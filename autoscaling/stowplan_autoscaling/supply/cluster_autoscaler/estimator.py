@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
+from stowplan_autoscaling.supply.go_sort import go_sorted
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.status import Status
 from stowplan_scheduler.objects import Node
@@ -19,7 +20,6 @@ from stowplan_scheduler.selectors import label_selector_matches
 
 from .equivalence import PodGroup
 from .estimation_limits import EstimationLimiter
-from .go_sort import go_sorted
 from .packing import Demand, Packer, arithmetic_demand
 from .snapshot import ClusterSnapshot, NodeFilter
 from .templates import HOST_NAME, TemplateNode

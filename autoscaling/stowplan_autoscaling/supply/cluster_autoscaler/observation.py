@@ -44,8 +44,8 @@ class ObservedNode:
 class ObservedPod:
     """A pod. `number`: place in order of creation; `deleted`: metadata.deletionTimestamp.
 
-    `unschedulable`: the scheduler said so (PodScheduled=False, Unschedulable). `unprocessed`: no scheduler has looked
-    at it yet. `local_volumes`: names of its volumes on the node's disk (hostPath, emptyDir that is not memory).
+    `unschedulable`: the scheduler said so (PodScheduled=False, Unschedulable).
+    `local_volumes`: names of its volumes on the node's disk (hostPath, emptyDir that is not memory).
     """
 
     info: PodInfo
@@ -53,7 +53,6 @@ class ObservedPod:
     created: int
     deleted: int | None = None
     unschedulable: bool = False
-    unprocessed: bool = False
     local_volumes: tuple[str, ...] = ()
 
     @property
@@ -117,7 +116,6 @@ class Observation:
         created: int,
         deleted: int | None = None,
         unschedulable: bool = False,
-        unprocessed: bool = False,
         local_volumes: Iterable[str] = (),
     ) -> None:
         """A pod appeared or changed; a finished one is to be removed. See ObservedPod."""
@@ -126,7 +124,7 @@ class Observation:
         info = self.interner.info(pod) if held is None else self.interner.info_like(pod, held.info)
         if held is not None:
             self._take_out(uid, held)
-        seen = ObservedPod(info, number, created, deleted, unschedulable, unprocessed, tuple(local_volumes))
+        seen = ObservedPod(info, number, created, deleted, unschedulable, tuple(local_volumes))
         self.pods[uid] = seen
         place = seen.place
         if place:

@@ -52,7 +52,6 @@ class AutoscalingOptions:
     # Pending pods
     expendable_pods_priority_cutoff: int = -10
     new_pod_scale_up_delay: int = 0
-    bypassed_scheduler_names: tuple[str, ...] = ()
     allowed_scheduler_names: tuple[str, ...] = ()
     # Scale-up
     expander: tuple[str, ...] = ("least-waste",)
@@ -83,12 +82,10 @@ class AutoscalingOptions:
     max_node_group_backoff_duration: int = 30 * MINUTE
     node_group_backoff_reset_timeout: int = 3 * HOUR
     force_delete_unregistered_nodes: bool = False
-    force_delete_failed_nodes: bool = False
     # Scale-down: when
     scale_down_enabled: bool = True
     scale_down_delay_after_add: int = 10 * MINUTE
     scale_down_delay_after_delete: int = 0
-    scale_down_delay_after_failure: int = 3 * MINUTE
     scale_down_delay_type_local: bool = False
     scale_down_unneeded_time: int = 10 * MINUTE
     scale_down_unready_time: int = 20 * MINUTE
@@ -169,7 +166,7 @@ _DURATIONS: Final = frozenset(
         "scan_interval new_pod_scale_up_delay node_info_cache_expire_time "
         "max_node_provision_time max_node_startup_time "
         "initial_node_group_backoff_duration max_node_group_backoff_duration node_group_backoff_reset_timeout "
-        "scale_down_delay_after_add scale_down_delay_after_delete scale_down_delay_after_failure "
+        "scale_down_delay_after_add scale_down_delay_after_delete "
         "scale_down_unneeded_time scale_down_unready_time unremovable_node_recheck_timeout "
         "blocking_system_pod_distruption_timeout node_delete_delay_after_taint max_pod_eviction_time"
     ).split()

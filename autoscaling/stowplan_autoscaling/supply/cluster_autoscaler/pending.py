@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.supply.go_sort import go_sorted
 from stowplan_scheduler.config.gotext import parse_duration
 from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
 
-from .go_sort import go_sorted
 from .hinting import HintingSimulator
 from .observation import Observation, ObservedPod
 from .options import AutoscalingOptions
@@ -33,7 +33,6 @@ class PendingPods:
         self._options = options
         self._hints = HintingSimulator()
         self._allowed = frozenset(options.allowed_scheduler_names)
-        self._bypassed = frozenset(options.bypassed_scheduler_names)
 
     def unschedulable(self, observation: Observation) -> list[ObservedPod]:
         """The pods that the scheduler could not place, in order of creation."""
@@ -41,10 +40,7 @@ class PendingPods:
         return sorted(found, key=lambda pod: pod.number)
 
     def _counts(self, pod: ObservedPod) -> bool:
-        name = pod.info.pod.spec.scheduler_name
-        if self._allowed and name not in self._allowed:
-            return False
-        return pod.unschedulable or (pod.unprocessed and name in self._bypassed)
+        return pod.unschedulable and (not self._allowed or pod.info.pod.spec.scheduler_name in self._allowed)
 
     def to_help(
         self, observation: Observation, snapshot: ClusterSnapshot, draining: Iterable[str]

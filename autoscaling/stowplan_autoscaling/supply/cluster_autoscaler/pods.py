@@ -10,7 +10,7 @@ from typing import Final
 
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.objects import Node, Pod
+from stowplan_scheduler.objects import Node, Pod, controller_of
 from stowplan_scheduler.quantity import parse_quantity
 
 ANNOTATIONS: Final = "cluster-autoscaler.kubernetes.io/"
@@ -41,10 +41,8 @@ def is_daemon_set_pod(pod: PodInfo) -> bool:
 
 def controller_uid(pod: PodInfo) -> str:
     """The uid of the owner that controls the pod, "" without one. Shapes do not tell owners of one name apart."""
-    for owner in pod.pod.metadata.owner_references:
-        if owner.controller:
-            return owner.uid
-    return ""
+    owner = controller_of(pod.pod.metadata)
+    return "" if owner is None else owner.uid
 
 
 def is_mirror_pod(pod: PodInfo) -> bool:

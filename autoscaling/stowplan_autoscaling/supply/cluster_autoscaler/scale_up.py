@@ -57,7 +57,6 @@ class Round:
     pods: list[PodGroup]
     nodes: ClusterNodes
     templates: Mapping[str, TemplateNode]
-    cluster_size: int
     now: int
 
 
@@ -92,7 +91,7 @@ class ScaleUpOrchestrator:
         result: LoopResult,
     ) -> ScaleUpStatus:
         """One scale-up; its decisions go to `result`. `cluster_size`: registered nodes."""
-        this = Round(build_pod_groups(pods), nodes, templates, cluster_size, now)
+        this = Round(build_pod_groups(pods), nodes, templates, now)
         tracker = QuotaTracker.to_maximum(self._options, nodes)
         valid, skipped = self._valid_groups(this, tracker)
         fitting: Fitting = {group.id: self._fitting(this.pods, group, templates[group.id]) for group in valid}

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from stowplan_autoscaling.supply.go_sort import go_sorted
 from stowplan_scheduler.objects import Node
 from stowplan_scheduler.quantity import milli_value, parse_quantity
 from stowplan_scheduler.resources import Resource
 
-from .go_sort import go_sorted
 from .node_groups import GroupTable, NodeGroup
 from .options import AutoscalingOptions
 from .templates import HOST_NAME, TemplateNode

@@ -82,7 +82,6 @@ class StaticAutoscaler:
         self.scale_down = ScaleDown(options, self.table, self._config, self.snapshot, observation)
         self.last_scale_up = self._scale_up_before = now - HOUR
         self.last_scale_down_delete = now - HOUR
-        self.last_scale_down_failure = now - HOUR
         self._nodes: list[ObservedNode] = []
         self._ready = 0
         """Nodes that are ready and not cordoned."""
@@ -162,7 +161,7 @@ class StaticAutoscaler:
             status.result = LIMITED_BY_MAX_NODES
             status.limited_by = ("max-nodes-total",)
             status.unhelped = [UnhelpedPod(pod, {}, {}) for pod in pods]
-        elif not options.bypassed_scheduler_names and all_are_new(self.observation, pods, now):
+        elif all_are_new(self.observation, pods, now):
             status.result = UP_IN_COOLDOWN
         else:
             return True
@@ -237,7 +236,6 @@ class StaticAutoscaler:
             return False
         return (
             self.last_scale_up + options.scale_down_delay_after_add > now
-            or self.last_scale_down_failure + options.scale_down_delay_after_failure > now
             or self.last_scale_down_delete + options.scale_down_delay_after_delete > now
         )
 
@@ -365,23 +363,12 @@ class StaticAutoscaler:
         self.cluster_state.register_failed_scale_up(group_id, amount, error, now)
         self.last_scale_up = self._scale_up_before
 
-    def deletion_ended(self, node: str, now: int, *, deleted: bool, refused: bool = False) -> None:
-        """A DeleteNode decision was carried out, or given up: the taint is to be taken off then.
-
-        `refused`: it was given up because the cloud would not delete the machine.
-        """
+    def deletion_ended(self, node: str, now: int, *, deleted: bool) -> None:
+        """A DeleteNode decision was carried out, or given up: the taint is to be taken off then."""
         group = self.scale_down.actuator.ended(node)
-        if group is None:
-            return
-        if deleted:
+        if group is not None and deleted:
             self.cluster_state.register_scale_down(group, now + MAX_DELETION_TIME)
             self.scale_down.candidates.scale_downs[group] = now
-        elif refused:
-            self.scale_down.candidates.failures[group] = now
-
-    def scale_down_failed(self, now: int) -> None:
-        """Nodes could not be tainted: no scale-down for a while."""
-        self.last_scale_down_failure = now
 
     def forget_findings(self) -> None:
         """Drop what is remembered for no other reason than to save work: the next loop finds the same without it."""
@@ -418,7 +405,6 @@ class StaticAutoscaler:
         readiness = state.per_group.get(group_id)
         safety = state.scale_up_safety(group_id, now)
         request = state.requests.get(group_id)
-        backoff = safety.backoff
         return GroupStatus(
             target=self.table.target(group_id),
             ready=len(readiness.ready) if readiness else 0,
@@ -428,6 +414,4 @@ class StaticAutoscaler:
             long_unregistered=len(readiness.long_unregistered) if readiness else 0,
             upcoming=max(0, state.upcoming(group_id)) if request is not None else 0,
             healthy=safety.healthy,
-            backed_off_until=backoff.until if backoff is not None else None,
-            backoff_reason=backoff.error.message or backoff.error.code if backoff is not None else "",
         )

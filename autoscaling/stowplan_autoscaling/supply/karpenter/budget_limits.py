@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_scheduler.objects import Pod, PodDisruptionBudget
 from stowplan_scheduler.selectors import LabelQuery
 
@@ -43,9 +44,8 @@ class BudgetLimits:
         if len(matching) > 1:
             return tuple(budget.name for budget in matching)
         for budget in matching:
-            if budget.lets_unhealthy_go and any(
-                c.type == "Ready" and c.status == "False" for c in pod.status.conditions
-            ):
+            ready = condition_of(pod.status.conditions, "Ready")
+            if budget.lets_unhealthy_go and ready is not None and ready.status == "False":
                 return ()
             if budget.blocks_fully if fully else budget.allowed == 0:
                 return (budget.name,)

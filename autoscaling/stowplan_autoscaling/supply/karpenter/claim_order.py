@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
-from .go_sort import go_sort, keeps_order
+from stowplan_autoscaling.supply.go_sort import go_sort, keeps_order
 
 Slots = NDArray[np.intp]
 

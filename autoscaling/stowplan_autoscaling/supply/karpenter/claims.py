@@ -33,12 +33,11 @@ class Claim:
     """A machine to be made. `requests` in nano units, without daemon sets until `finish`.
 
     `mask`: the rows of the template's table that would still do. `priced_by`: the requirements whose prices order the
-    types, where later ones must not change the order. `min_values_relaxed`: fewer different values are left
-    than the pool wants.
+    types, where later ones must not change the order.
     """
 
     __slots__ = (
-        "host", "mask", "min_values_relaxed", "pods", "port_uses", "priced_by", "requests", "requirements", "row",
+        "host", "mask", "pods", "port_uses", "priced_by", "requests", "requirements", "row",
         "slot", "template", "totals",
     )  # fmt: skip
 
@@ -53,7 +52,6 @@ class Claim:
         self.requests: dict[str, int] = {}
         self.totals: dict[int, int] = {}
         self.port_uses: list[PortUse] | None = None
-        self.min_values_relaxed = False
         self.priced_by: Requirements | None = None
 
     @property

@@ -28,7 +28,6 @@ DO_NOT_DISRUPT: Final = f"{GROUP}/do-not-disrupt"
 DISRUPTION_COST: Final = f"{GROUP}/disruption-cost"
 NODE_POOL_HASH: Final = f"{GROUP}/nodepool-hash"
 NODE_POOL_HASH_VERSION: Final = f"{GROUP}/nodepool-hash-version"
-POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"

@@ -238,10 +238,6 @@ class Scheduler:
             if verdict.requirements is None or verdict.mask is None:
                 reasons.append(verdict.reason)
                 continue
-            claim.min_values_relaxed = any(
-                (verdict.requirements.get(key).min_values or 0) < (template.requirements.get(key).min_values or 0)
-                for key in template.requirements.keys
-            )
             claim.take(pod, shape, verdict.requirements, verdict.mask)
             self._claims.open(claim, self._topology)
             self._topology.record(shape, template.taints, claim.requirements, claim.host)

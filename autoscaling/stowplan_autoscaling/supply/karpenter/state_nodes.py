@@ -14,7 +14,7 @@ from stowplan_scheduler.objects import Node, Pod, Taint
 from stowplan_scheduler.quantity import NANOS
 
 from .amounts import NODES, add, nano_amounts, subtracted
-from .host_ports import PortUse, host_ports
+from .host_ports import PortUse
 from .labels import HOSTNAME, INITIALIZED, NODE_POOL, REGISTERED, TRUE
 from .node_claims import NodeClaim
 from .pods import is_daemon
@@ -155,7 +155,7 @@ class StateNode:
         """A pod is gone or done."""
         known = self.bound.pop(key, None)
         if known is not None and known.shape.ports:
-            self.ports = PortUse((other.key, host_ports(other.pod.spec)) for other in self.bound.values())
+            self.ports = PortUse((other.key, other.shape.ports) for other in self.bound.values())
         self._pods_changed()
 
     # ---- on its way out --------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ provider takes back is emptied as a node termination handler would do it: cordon
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +43,7 @@ from stowplan_autoscaling.supply.pools import POOL_LABEL, Offer, Pool, node_of, 
 from stowplan_scheduler.resources import Resource
 
 from .base import INTERRUPTION, SupplyLog
-from .changes import is_same_node
+from .changes import is_same_node, is_same_placement
 from .node_taints import add_taint, remove_taint, set_unschedulable
 from .scale_down_drain import ScaleDownDrain
 
@@ -110,8 +111,8 @@ class AutoscalerLoop:
         self._unschedulable_since: dict[str, int] = {}
         self._changed = dict.fromkeys(self._pools)
         """Pools whose machines have changed since the last loop."""
-        self._refused: dict[str, dict[str, str]] = {name: {} for name in self._pools}
-        """Machines that could not be had, with their zones: instances in error until the autoscaler deletes them."""
+        self._refused: dict[str, dict[str, Offer]] = {name: {} for name in self._pools}
+        """Machines that could not be had, with their offers: instances in error until the autoscaler deletes them."""
         self._timer: Timer | None = None
         self._signalled = False
         self._said: dict[tuple[str, str], str] = {}
@@ -192,7 +193,7 @@ class AutoscalerLoop:
     def machine_failed(self, machine: Machine) -> None:
         """It stays in its group as an instance with an error, until the autoscaler deletes it."""
         self._changed[machine.pool.name] = None
-        self._refused[machine.pool.name][machine.node] = machine.offer.zone
+        self._refused[machine.pool.name][machine.node] = machine.offer
         where = f" in {machine.offer.zone}" if machine.offer.zone else ""
         self._log.stopped(UP, machine.pool.name, 0, "OutOfStock", f"no {machine.type.name}{where} can be had")
 
@@ -276,9 +277,9 @@ class AutoscalerLoop:
             size += not leaves
             state = DELETING if leaves else CREATING if machine.launched is None else RUNNING
             instances.append(Instance(provider_id(machine.offer, machine.node), state))
-        for node, zone in self._refused[name].items():
+        for node, offer in self._refused[name].items():
             error = InstanceError(OUT_OF_RESOURCES, "OutOfStock", "no such machine can be had")
-            instances.append(Instance(f"stowplan:///{zone}/{node}", CREATING, error))
+            instances.append(Instance(provider_id(offer, node), CREATING, error))
         return GroupState(size + len(self._refused[name]), tuple(instances))
 
     # ---- what it does ------------------------------------------------------------------------
@@ -439,7 +440,7 @@ def _priorities(pools: Sequence[Pool]) -> str:
     """The ConfigMap of the priority expander: pools by priority, by exact name."""
     by_priority: dict[int, list[str]] = {}
     for pool in pools:
-        by_priority.setdefault(pool.spec.priority, []).append(f"^{pool.name}$")
+        by_priority.setdefault(pool.spec.priority, []).append(f"^{re.escape(pool.name)}$")
     return "".join(
         f"{priority}:\n" + "".join(f"- {name}\n" for name in names) for priority, names in by_priority.items()
     )
@@ -447,10 +448,4 @@ def _priorities(pools: Sequence[Pool]) -> str:
 
 def _is_same_pod(old: ClusterPod, new: ClusterPod) -> bool:
     """The same; readiness is none of its business."""
-    return (
-        old.spec is new.spec
-        and old.metadata is new.metadata
-        and old.deleted == new.deleted
-        and old.unschedulable == new.unschedulable
-        and old.status.nominated_node_name == new.status.nominated_node_name
-    )
+    return is_same_placement(old, new) and old.unschedulable == new.unschedulable

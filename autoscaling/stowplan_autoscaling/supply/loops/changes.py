@@ -1,4 +1,4 @@
-"""Which changes of a Node matter to whoever decides about nodes."""
+"""Which changes of a Node or a Pod matter to whoever decides about nodes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.objects.nodes import Node
+    from stowplan_autoscaling.cluster.pods import ClusterPod
 
 
 def is_same_node(old: Node, new: Node) -> bool:
@@ -16,4 +17,14 @@ def is_same_node(old: Node, new: Node) -> bool:
         and old.spec == new.spec
         and old.status.conditions == new.status.conditions
         and old.status.allocatable == new.status.allocatable
+    )
+
+
+def is_same_placement(old: ClusterPod, new: ClusterPod) -> bool:
+    """Whether the pod is as it was but for its conditions and phase, and meant for the same node."""
+    return (
+        old.spec is new.spec
+        and old.metadata is new.metadata
+        and old.deleted == new.deleted
+        and old.status.nominated_node_name == new.status.nominated_node_name
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_autoscaling.kernel import MILLISECOND, MINUTE, SECOND
 from stowplan_autoscaling.supply.karpenter.batcher import RETRIGGER, Batcher
 from stowplan_autoscaling.supply.karpenter.claims import Claim
@@ -39,16 +40,16 @@ from stowplan_autoscaling.supply.karpenter.node_pools import NodePool
 from stowplan_autoscaling.supply.karpenter.pods import is_daemon, is_provisionable, may_not_be_disrupted
 from stowplan_autoscaling.supply.karpenter.provisioner import may_launch, nominate, schedule
 from stowplan_autoscaling.supply.karpenter.scheduler import Engine
-from stowplan_autoscaling.supply.karpenter.taints import is_ephemeral
+from stowplan_autoscaling.supply.karpenter.taints import DISRUPTED, is_ephemeral
 from stowplan_autoscaling.supply.machines import FAILED, PROVISIONING, REPLACEMENT, Machine
 from stowplan_autoscaling.supply.pools import MachineType, Offer, Pool, provider_id
 
 from .base import INTERRUPTION, SupplyLog
-from .changes import is_same_node
+from .changes import is_same_node, is_same_placement
 from .daemon_pods import daemon_pod
 from .karpenter_setup import Shelf, node_pool_of, options_of
 from .node_taints import add_taint, remove_taint
-from .node_termination import DISRUPTED, NodeTermination
+from .node_termination import NodeTermination
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.api_server import ApiServer
@@ -145,7 +146,7 @@ class KarpenterLoop:
     def _is_complete(self, node: Node, machine: Machine) -> bool:
         """Ready, without the taints of the start, with all that its type has."""
         startup = {(taint.key, taint.effect) for taint in machine.pool.startup_taints}
-        return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions) and not any(
+        return ready_status(node) == "True" and not any(
             is_ephemeral(taint) or (taint.key, taint.effect) in startup for taint in node.spec.taints
         )
 
@@ -196,7 +197,8 @@ class KarpenterLoop:
     def _claim(self, machine: Machine, pool: NodePool) -> None:
         """Karpenter's record of a machine; it has the name of the node."""
         kind, offer, now = machine.type, machine.offer, self._kernel.now
-        numbers = next(item for item in self._shelf.catalogue(now).tables[pool.name].types if item.name == kind.name)
+        table = self._shelf.catalogue(now).tables[pool.name]
+        numbers = table.types[table.rows[kind.name]]
         claim = NodeClaim(
             name=machine.node,
             provider_id=provider_id(offer, machine.node),
@@ -487,12 +489,9 @@ def _described(machine: Machine) -> str:
 def _is_same_pod(old: ClusterPod, new: ClusterPod) -> bool:
     """The same; readiness is none of its business."""
     return (
-        old.spec is new.spec
-        and old.metadata is new.metadata
-        and old.deleted == new.deleted
+        is_same_placement(old, new)
         and old.status.phase == new.status.phase
         and old.status.conditions == new.status.conditions
-        and old.status.nominated_node_name == new.status.nominated_node_name
         and old.status.start_time == new.status.start_time
     )
 

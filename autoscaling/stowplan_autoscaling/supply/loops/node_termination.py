@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from stowplan_autoscaling.cluster.errors import ApiError, ConflictError, NotFoundError
 from stowplan_autoscaling.cluster.eviction import evict
 from stowplan_autoscaling.kernel import MILLISECOND, MINUTE, SECOND
-from stowplan_scheduler.objects import Taint, controller_of
+from stowplan_autoscaling.supply.karpenter.pods import is_daemon, is_mirror
+from stowplan_autoscaling.supply.karpenter.taints import DISRUPTED
 from stowplan_scheduler.tolerations import is_tolerated
 
 from .node_taints import add_taint
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.pods import ClusterPod
     from stowplan_autoscaling.kernel import Kernel
 
-DISRUPTED: Final = Taint(key="karpenter.sh/disrupted", effect="NoSchedule")
 POLL: Final = SECOND
 MIN_DRAIN_TIME: Final = 5 * SECOND
 STUCK_AFTER: Final = MINUTE
@@ -37,7 +37,7 @@ _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"}
 
 
 class NodeTermination:
-    """The termination of one node. `evicted`: keys of the pods that were told to go.
+    """The termination of one node.
 
     `pods_on(node)`: the pods of a node by key. `grace`: nanoseconds that it may take; None: for ever.
     `is_kept(pod)`: whether the pod must not be disrupted now.
@@ -65,7 +65,6 @@ class NodeTermination:
         self._queued: dict[str, int] = {}
         """Delay of the next try by uid."""
         self.node = node
-        self.evicted: list[str] = []
 
     def start(self) -> None:
         """Taint the node and begin."""
@@ -96,8 +95,7 @@ class NodeTermination:
             return False
         if pod.deleted is not None and self._kernel.now - pod.deleted > STUCK_AFTER:
             return False
-        owner = controller_of(pod.metadata)
-        return not is_tolerated(DISRUPTED, pod.spec.tolerations) and (owner is None or owner.kind != "Node")
+        return not is_tolerated(DISRUPTED, pod.spec.tolerations) and not is_mirror(pod)
 
     def _must_go(self, pod: ClusterPod) -> bool:
         """Whether its own grace period would end after the deadline."""
@@ -138,7 +136,6 @@ class NodeTermination:
         except ApiError:
             return False
         self._queued.pop(pod.metadata.uid, None)
-        self.evicted.append(pod.key)
         return True
 
     def _delete(self, pod: ClusterPod) -> None:
@@ -146,10 +143,7 @@ class NodeTermination:
         grace = max((deadline - self._kernel.now) // SECOND, 1)
         self._queued.pop(pod.metadata.uid, None)
         self._server.delete("Pod", pod.key, uid=pod.metadata.uid, grace=grace)
-        self.evicted.append(pod.key)
 
 
 def _tier(pod: ClusterPod) -> int:
-    owner = controller_of(pod.metadata)
-    is_daemon = owner is not None and owner.kind == "DaemonSet"
-    return 2 * (pod.spec.priority_class_name in _CRITICAL) + is_daemon
+    return 2 * (pod.spec.priority_class_name in _CRITICAL) + is_daemon(pod)

@@ -32,7 +32,7 @@ _DEFAULT_GRACE: Final = 30
 
 
 class ScaleDownDrain:
-    """The deletion of one node. `evicted`: keys of the pods that went; `failure`: why it was given up, "" if not.
+    """The deletion of one node. `failure`: why it was given up, "" if not.
 
     `objection()` says why the node may not go after all, "" for nothing; it is asked after the delay. `on_done` is told
     at the end, `failure` being set by then; the machine is still there.
@@ -55,7 +55,6 @@ class ScaleDownDrain:
         self._waiting = {info.pod.key: info.pod.metadata.uid for info in decision.evict}
         self._refused = dict(self._waiting)
         self.decision = decision
-        self.evicted: list[str] = []
         self.failure = ""
 
     def start(self) -> None:
@@ -107,7 +106,6 @@ class ScaleDownDrain:
             return True
         except ApiError:
             return False
-        self.evicted.append(key)
         return True
 
     def _look(self) -> None:

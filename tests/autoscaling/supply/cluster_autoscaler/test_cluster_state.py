@@ -90,7 +90,7 @@ def test_a_request_ends_when_its_nodes_are_ready() -> None:
     state = State()
     state.registry.register_scale_up(state.group, 1, T0)
     state.update(1, T0 + MINUTE)
-    assert state.registry.is_scaling_up("ng")
+    assert state.registry.upcoming_nodes(T0 + MINUTE) == ({"ng": 1}, [])
     state.node("new", age=0)
     state.update(1, T0 + 2 * MINUTE)
     assert state.registry.requests == {}

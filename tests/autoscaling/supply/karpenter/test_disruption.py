@@ -370,6 +370,10 @@ def test_what_moving_a_pod_costs(annotations: dict[str, str], priority: int | No
         ((Budget(nodes="0", schedule="51 11 * * *", duration=10 * MINUTE), Budget(nodes="5")), 0),
         ((Budget(nodes="0", schedule="@hourly", duration=1 * MINUTE), Budget(nodes="5")), 0),
         ((Budget(nodes="5"), Budget(nodes="3", reasons=("Empty",), schedule="no cron", duration=MINUTE)), 0),
+        ((Budget(nodes="5", schedule="TZ=Asia/Tokyo @daily", duration=MINUTE),), 0),
+        ((Budget(nodes="5", schedule="CRON_TZ=UTC @daily", duration=MINUTE),), 0),
+        ((Budget(nodes="5", duration=MINUTE),), 0),
+        ((Budget(nodes="0", reasons=("Unhealthy",)), Budget(nodes="5")), 5),
     ],
 )
 def test_the_strictest_budget_that_holds_now_counts(budgets: tuple[Budget, ...], expected: int) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stowplan_autoscaling.supply.cluster_autoscaler.go_sort import go_sorted
 from stowplan_autoscaling.supply.cluster_autoscaler.node_groups import GroupTable
 from stowplan_autoscaling.supply.cluster_autoscaler.observation import ObservedNode
 from stowplan_autoscaling.supply.cluster_autoscaler.options import AutoscalingOptions
 from stowplan_autoscaling.supply.cluster_autoscaler.snapshot import ClusterSnapshot
+from stowplan_autoscaling.supply.go_sort import go_sorted
 
 from .disruption import RemainingBudgets
 from .drain_rules import DrainRules
@@ -35,7 +35,6 @@ class Candidates:
         self.previous: frozenset[str] = frozenset()
         self.scale_ups: dict[str, int] = {}
         self.scale_downs: dict[str, int] = {}
-        self.failures: dict[str, int] = {}
         self.until: int | None = None
         """When time alone may change the order of the last loop."""
         self._ranks: dict[str, _Rank] = {}
@@ -84,10 +83,8 @@ class Candidates:
 
     def _is_recent(self, group_id: str, now: int) -> bool:
         options = self._options
-        return (
-            _within(self.scale_ups.get(group_id), options.scale_down_delay_after_add, now)
-            or _within(self.scale_downs.get(group_id), options.scale_down_delay_after_delete, now)
-            or _within(self.failures.get(group_id), options.scale_down_delay_after_failure, now)
+        return _within(self.scale_ups.get(group_id), options.scale_down_delay_after_add, now) or _within(
+            self.scale_downs.get(group_id), options.scale_down_delay_after_delete, now
         )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from stowplan_autoscaling.cluster.controllers.cron_job import Schedule, ScheduleError, parse_schedule
+from stowplan_autoscaling.cluster.controllers.cron_job import Schedule, parse_schedule
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_autoscaling.cluster.int_or_percent import scaled_value
 from stowplan_autoscaling.supply.karpenter.node_pools import Budget, NodePool
 from stowplan_autoscaling.supply.karpenter.state_nodes import StateNode
@@ -30,17 +31,12 @@ def remaining(pools: Iterable[NodePool], nodes: Iterable[StateNode], reason: str
         if claim is None or not node.is_initialized or claim.terminating:
             continue
         sizes[pool] = sizes.get(pool, 0) + 1
-        if node.is_deleting or not _is_ready(node):
+        if node.is_deleting or node.node is None or ready_status(node.node) != "True":
             going[pool] = going.get(pool, 0) + 1
     return {
         pool.name: max(allowed(pool, sizes.get(pool.name, 0), reason, now) - going.get(pool.name, 0), 0)
         for pool in pools
     }
-
-
-def _is_ready(node: StateNode) -> bool:
-    conditions = node.node.status.conditions if node.node is not None else ()
-    return next((c.status for c in conditions if c.type == "Ready"), "") == "True"
 
 
 def allowed(pool: NodePool, size: int, reason: str, now: int) -> int:
@@ -73,6 +69,5 @@ def is_active(budget: Budget, now: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def _schedule(text: str) -> Schedule:
-    if text.startswith(("TZ=", "CRON_TZ=")):
-        raise ScheduleError("time zones are not supported")
-    return parse_schedule(text)
+    """Karpenter puts the time zone before it, so that no other can be given."""
+    return parse_schedule(f"TZ=UTC {text}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from stowplan_autoscaling.supply.karpenter.budget_limits import BudgetLimits
 from stowplan_autoscaling.supply.karpenter.instance_types import InstanceType
@@ -21,10 +21,6 @@ from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod, StateNode
 
 from .cost import NODE_COST, disruption_cost, node_price
-
-GRACEFUL: Final = "graceful"
-EVENTUAL: Final = "eventual"
-"""Disruption that the pool's termination grace period bounds, so pods that refuse to go do not block it."""
 
 
 @dataclass(frozen=True, slots=True)

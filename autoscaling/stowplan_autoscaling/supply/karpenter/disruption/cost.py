@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from stowplan_autoscaling.cluster.deletion_order import DELETION_COST
 from stowplan_autoscaling.supply.karpenter.instance_types import InstanceType
-from stowplan_autoscaling.supply.karpenter.labels import CAPACITY_TYPE, DISRUPTION_COST, POD_DELETION_COST, ZONE
+from stowplan_autoscaling.supply.karpenter.labels import CAPACITY_TYPE, DISRUPTION_COST, ZONE
 from stowplan_scheduler.objects import Pod
 from stowplan_scheduler.selectors import parse_int64
 
@@ -30,7 +31,7 @@ def eviction_cost(pod: Pod) -> float:
     """
     cost = 1.0
     annotations = pod.metadata.annotations
-    text = annotations.get(DISRUPTION_COST, annotations.get(POD_DELETION_COST))
+    text = annotations.get(DISRUPTION_COST, annotations.get(DELETION_COST))
     if text is not None:
         number = parse_int64(text)
         if number is not None and number in _INT32:

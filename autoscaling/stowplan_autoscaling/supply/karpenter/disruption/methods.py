@@ -27,7 +27,10 @@ _MAX_PARALLEL: Final = 100
 
 
 class Method(ABC):
-    """One way to find nodes to take away. `kind` tells methods of one reason apart; `eventual` see `EVENTUAL`."""
+    """One way to find nodes to take away. `kind` tells methods of one reason apart.
+
+    `eventual`: the pool's termination grace period bounds the disruption, so pods that refuse to go do not block it.
+    """
 
     reason: ClassVar[str]
     kind: ClassVar[str] = ""

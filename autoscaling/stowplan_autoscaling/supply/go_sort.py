@@ -1,14 +1,15 @@
-"""Go's `sort.Slice`, step by step: a pattern-defeating quicksort that does not keep equal elements in order.
+"""Go's `sort.Slice` and `sort.Sort`, step by step: a pattern-defeating quicksort that does not keep equals in order.
 
-Upstream sorts its open claims with it before each pod, so which of two equally full claims comes first depends on how
-the algorithm moves them. Up to 12 elements it is an insertion sort, which does keep the order.
+Both engines sort with ties with it, so which of two equals comes first depends on how the algorithm moves them. Up to
+12 elements it is an insertion sort, which does keep the order.
 
-Follows src/sort/zsortfunc.go and src/sort/sort.go of Go 1.27.3.
+Follows src/sort/zsortfunc.go, zsortinterface.go and sort.go of Go 1.27.3; Go 1.26 sorts alike.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -19,12 +20,23 @@ _MASK: Final = (1 << 64) - 1
 _ALL_SWAPPED: Final = 12
 
 
-def go_sort(keys: list[int], items: list[T]) -> None:
+def go_sorted(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
+    """The items by rising key, equals in the order in which Go leaves them."""
+    data = list(items)
+    keys = [key(item) for item in data]
+    if len(data) <= _MAX_INSERTION or all(keys[i] <= keys[i + 1] for i in range(len(keys) - 1)):
+        # Insertion sort is stable, and what is in order already stays as it is.
+        return [data[index] for index in sorted(range(len(data)), key=keys.__getitem__)]
+    go_sort(keys, data)
+    return data
+
+
+def go_sort(keys: list[Any], items: list[T]) -> None:
     """Sort both lists by the keys, in place, with the moves of Go."""
     _Sorter(keys, items).sort(0, len(keys), len(keys).bit_length())
 
 
-def keeps_order(keys: list[int]) -> bool:
+def keeps_order(keys: list[Any]) -> bool:
     """Whether Go would take the keys, of which only one stands too far left or right, for nearly sorted.
 
     It then only moves that one element to its place, past smaller ones and not past equal ones.
@@ -36,7 +48,7 @@ def keeps_order(keys: list[int]) -> bool:
 
 
 class _Sorter:
-    def __init__(self, keys: list[int], items: list[T]) -> None:
+    def __init__(self, keys: list[Any], items: list[Any]) -> None:
         self._keys = keys
         self._items = items
 
