@@ -380,6 +380,10 @@ class Attempts:
         info = pod.info
         if newest is None or newest.pod.spec.node_name:
             scheduler.queue.done(pod.uid)
+        elif pod.scheduler_name not in scheduler.profiles:
+            # A reconfiguration took its profile away while it was being bound.
+            scheduler.queue.done(pod.uid)
+            return
         elif newest.uid != pod.uid:
             # Made anew in the meantime: the new pod has its own life.
             scheduler.queue.done(pod.uid)

@@ -35,19 +35,29 @@ def build_profiles(
     third_party: Mapping[str, PluginFactory] | None = None,
     make_memo: Callable[[], Memo] = Memo,
     hooks: Hooks | None = None,
+    running: Mapping[str, Profile] | None = None,
 ) -> dict[str, Profile]:
-    """The running profiles by scheduler name, in the configuration's order. Raises ConfigurationError."""
+    """The running profiles by scheduler name, in the configuration's order. Raises ConfigurationError.
+
+    `running`: profiles that are in use; of these the ones that would be made in just the same way are taken over, with
+    all that they remember.
+    """
     third_party = third_party or {}
+    running = running or {}
     profiles: dict[str, Profile] = {}
     for effective in effective_profiles(config, plugin_traits(third_party)):
+        percentage = effective.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = config.percentage_of_nodes_to_score or 0
+        old = running.get(effective.scheduler_name)
+        if old is not None and old.made_of == effective and old.percentage == percentage:
+            profiles[effective.scheduler_name] = old
+            continue
         names = dict.fromkeys(name for listed in effective.points.values() for name in listed)
         plugins: dict[str, Plugin] = {}
         for name in names:
             factory = IN_TREE.get(name) or third_party[name]
             plugins[name] = factory(effective.args.get(name), handle)
-        percentage = effective.percentage_of_nodes_to_score
-        if percentage is None:
-            percentage = config.percentage_of_nodes_to_score or 0
         profiles[effective.scheduler_name] = Profile(
             effective.scheduler_name,
             effective.points,
@@ -56,5 +66,6 @@ def build_profiles(
             percentage,
             memo=make_memo(),
             hooks=hooks,
+            made_of=effective,
         )
     return profiles

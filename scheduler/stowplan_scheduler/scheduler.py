@@ -92,8 +92,6 @@ class Scheduler:
 
         `memo=False` computes everything anew in each cycle; decisions are the same.
         """
-        if config.extenders:
-            raise ConfigurationError(["extenders: not decided yet; a configuration must come without them"], "build")
         self.rng = rng
         self.tie_break = tie_break
         self.stores = Stores()
@@ -102,21 +100,13 @@ class Scheduler:
         self.interner = PodInterner()
         self._pods: dict[str, PodInfo] = {}
         self._uid_of: dict[str, str] = {}
-        handle = PluginHandle(self.stores)
-        self.profiles: Mapping[str, Profile] = build_profiles(
-            config,
-            handle,
-            third_party=third_party,
-            make_memo=lambda: Memo(enabled=memo, max_bytes=max_memo_bytes),
-            hooks=hooks,
-        )
-        for profile in self.profiles.values():
-            if profile.preemption is not None:
-                profile.preemption.pod_lister = self.pod_of_key
+        self._third_party = third_party
+        self._make_memo: Callable[[], Memo] = lambda: Memo(enabled=memo, max_bytes=max_memo_bytes)
+        self._hooks = hooks
+        self.profiles: Mapping[str, Profile] = self._built(config, {})
         self.queue = SchedulingQueue(
-            {name: _hint_map(profile) for name, profile in self.profiles.items()},
-            PreEnqueueGates({name: profile.pre_enqueue for name, profile in self.profiles.items()}),
-            _sort_key(next(iter(self.profiles.values()))),
+            *self._for_queue(),
+            _sort_key(self.profiles),
             initial_backoff_ns=config.pod_initial_backoff_seconds * SECOND,
             max_backoff_ns=config.pod_max_backoff_seconds * SECOND,
             lister=self.pod_of_uid,
@@ -128,6 +118,68 @@ class Scheduler:
         self._next_id = 0
         self._timer: int | None = None
         self.attempts = Attempts(self)
+
+    def _built(self, config: KubeSchedulerConfiguration, running: Mapping[str, Profile]) -> Mapping[str, Profile]:
+        """The profiles of a configuration; see `build_profiles`."""
+        if config.extenders:
+            raise ConfigurationError(["extenders: not decided yet; a configuration must come without them"], "build")
+        handle = PluginHandle(self.stores)
+        profiles = build_profiles(
+            config,
+            handle,
+            third_party=self._third_party,
+            make_memo=self._make_memo,
+            hooks=self._hooks,
+            running=running,
+        )
+        for profile in profiles.values():
+            if profile.preemption is not None:
+                profile.preemption.pod_lister = self.pod_of_key
+        return profiles
+
+    def _for_queue(self) -> tuple[Mapping[str, HintMap], PreEnqueueGates]:
+        """What the queue needs to know of the profiles: who listens to what, and who holds back pods."""
+        return (
+            {name: _hint_map(profile) for name, profile in self.profiles.items()},
+            PreEnqueueGates({name: profile.pre_enqueue for name, profile in self.profiles.items()}),
+        )
+
+    def reconfigure(self, config: KubeSchedulerConfiguration, now: int) -> list[Effect]:
+        """Decide by another configuration from now on; returns what is to be done.
+
+        Raises ConfigurationError; nothing has changed then. What is known of the cluster stays, and so do pods that
+        wait, with their attempts and back-offs. Bindings and preemptions that are under way go on as they began.
+        Profiles that are configured as before keep all they remember. Pods of a profile that has changed are tried
+        again where its plugins of before had rejected them; those of a new one enter the queue, and those of one that
+        is gone leave it.
+        """
+        old = self.profiles
+        profiles = self._built(config, old)
+        sort_changed = _queue_sort(old) != _queue_sort(profiles)
+        for name, profile in profiles.items():
+            before = old.get(name)
+            if before is not None and before is not profile and profile.preemption is not None:
+                profile.preemption.take_over(before.preemption)
+        self.profiles = profiles
+        hints, gates = self._for_queue()
+        self.queue.reconfigure(
+            hints,
+            gates,
+            _sort_key(profiles) if sort_changed else None,
+            initial_backoff_ns=config.pod_initial_backoff_seconds * SECOND,
+            max_backoff_ns=config.pod_max_backoff_seconds * SECOND,
+            changed=frozenset(name for name, profile in profiles.items() if name in old and old[name] is not profile),
+            now=now,
+        )
+        for info in self._pods.values():
+            name = info.pod.spec.scheduler_name
+            if name in profiles and name not in old and not info.pod.spec.node_name and not self._is_under_way(info):
+                self.queue.add(info, now)
+        return self._taken(now)
+
+    def _is_under_way(self, info: PodInfo) -> bool:
+        """Whether the pod is being tried, or being bound."""
+        return self.cache.is_assumed_pod(info) or self.queue.place_of(info) is not None
 
     # ---- the two doors -----------------------------------------------------------------------
 
@@ -288,13 +340,17 @@ class Scheduler:
         elif pod.spec.node_name:
             self._assigned_added(new, now)
             self.queue.delete(old.pod, now)
-        elif old.pod.spec.scheduler_name in self.profiles:
+        elif self._is_ours(old):
             self._pending_updated(old.pod, new, now)
 
     def _is_held(self, pod: Pod) -> bool:
         """Whether this very pod is known, not one of the same name that was made after it: deletions may come late."""
         held = self.info_of_key(pod.key)
         return held is not None and pod.metadata.uid in {"", held.pod.metadata.uid}
+
+    def _is_ours(self, info: PodInfo) -> bool:
+        """Whether a pending pod has a profile here, or had one when it was given a node."""
+        return info.pod.spec.scheduler_name in self.profiles or self.cache.is_assumed_pod(info)
 
     def _pod_gone(self, pod: Pod, now: int) -> None:
         key = pod.key
@@ -308,7 +364,7 @@ class Scheduler:
             self.cache.remove_pod(old)
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, last, None, now)
             return
-        if last.spec.scheduler_name not in self.profiles:
+        if not self._is_ours(old):
             return
         self.queue.delete(last, now)
         if self.cache.is_assumed_pod(old):
@@ -429,6 +485,14 @@ def _hint_map(profile: Profile) -> HintMap:
     return HintMap({name: plugin.events() for name, plugin in profile.plugins.items()})
 
 
-def _sort_key(profile: Profile) -> Callable[[QueuedPodInfo], tuple[int, ...]]:
-    sort = profile.queue_sort.sort_key
+def _sort_key(profiles: Mapping[str, Profile]) -> Callable[[QueuedPodInfo], tuple[int, ...]]:
+    """All profiles have the same order."""
+    sort = next(iter(profiles.values())).queue_sort.sort_key
     return lambda waiting: sort(waiting.info, waiting.timestamp)
+
+
+def _queue_sort(profiles: Mapping[str, Profile]) -> object:
+    """What the order of the queue comes from: the plugin and its args, the same in all profiles."""
+    profile = next(iter(profiles.values()))
+    name = profile.queue_sort.name
+    return name, None if profile.made_of is None else profile.made_of.args.get(name)

@@ -112,6 +112,8 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, Action.ALL, "ForceActivate")
+CONFIGURATION_CHANGE = ClusterEvent(Resource.WILDCARD, Action.ALL, "ConfigurationChange")
+"""Ours: kube-scheduler reads its configuration once."""
 NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(Resource.NODE, Action.DELETE)
 ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)

@@ -40,6 +40,7 @@ from .status import SUCCESS, Code, Status, unresolvable
 from .timing import Hooks, time_plugin
 
 if TYPE_CHECKING:
+    from stowplan_scheduler.config import EffectiveProfile
     from stowplan_scheduler.preemption.executor import PreemptionExecutor
 
     from .cluster import Cluster
@@ -100,12 +101,14 @@ class Profile:
         *,
         memo: Memo | None = None,
         hooks: Hooks | None = None,
+        made_of: EffectiveProfile | None = None,
     ) -> None:
         """`points` maps a configuration's extension point names (preFilter, ...) to plugin names in order.
 
-        `percentage` is percentageOfNodesToScore, 0 for adaptive.
+        `percentage` is percentageOfNodesToScore, 0 for adaptive. `made_of`: the part of a configuration behind it.
         """
         self.scheduler_name = scheduler_name
+        self.made_of = made_of
         self.percentage = percentage
         self.memo = Memo() if memo is None else memo
         self._plugins = dict(plugins)

@@ -84,6 +84,22 @@ class PreemptionExecutor:
         self.pod_lister = pod_lister
         self._by_uid: dict[str, _Preemption] = {}
         self._by_effect: dict[int, _Preemption] = {}
+        self._others: tuple[PreemptionExecutor, ...] = ()
+        """Of the profile as it was before, as long as they have something to do."""
+
+    def take_over(self, other: PreemptionExecutor | None) -> None:
+        """Keep the gates of preemptions that another one began; their answers go on to go there."""
+        if other is not None:
+            self._others = (*other.unfinished(), other)
+
+    def unfinished(self) -> tuple[PreemptionExecutor, ...]:
+        """Those taken over that have preemptions under way."""
+        return tuple(other for other in self._others if other.is_busy)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any preemption is under way."""
+        return bool(self._by_uid)
 
     def start(
         self,
@@ -149,7 +165,7 @@ class PreemptionExecutor:
         """Whether the pod must wait for the preemption that it began."""
         running = self._by_uid.get(uid)
         if running is None:
-            return False
+            return any(other.is_running(uid) for other in self._others)
         if not running.is_last or self.pod_lister is None:
             return True
         last = self.pod_lister(running.last.key)

@@ -25,6 +25,10 @@ class ActiveQueue:
         self.scheduling_cycle = 0
         """How many attempts have been started."""
 
+    def sort_by(self, sort_key: Callable[[QueuedPodInfo], SortKey]) -> None:
+        """Have another order."""
+        self.heap = self.heap.resorted(sort_key)
+
     def __len__(self) -> int:
         """How many pods wait to be tried."""
         return len(self.heap)

@@ -48,6 +48,18 @@ class BackoffQueue:
         self._rejected = PodHeap(self._order_of_rejected)
         self._after_error = PodHeap(self._order_after_error)
 
+    def sort_by(self, sort_key: Callable[[QueuedPodInfo], SortKey]) -> None:
+        """Have another order within each second."""
+        self._sort_key = sort_key
+        self._rejected = self._rejected.resorted(self._order_of_rejected)
+
+    def set_durations(self, initial: int, maximum: int) -> None:
+        """Other durations from now on; a back-off that has begun ends when it was to end."""
+        for pod in (*self._rejected, *self._after_error):
+            self.expiry(pod)
+        self._initial = initial
+        self._maximum = maximum
+
     def __len__(self) -> int:
         return len(self._rejected) + len(self._after_error)
 

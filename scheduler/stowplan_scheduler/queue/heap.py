@@ -51,6 +51,13 @@ class PodHeap:
         """All pods, least sort key first, ties by key. For reports; costs O(n log n)."""
         return tuple(sorted(self._pods, key=lambda pod: (self._keys[pod.heap_position], pod.key)))
 
+    def resorted(self, sort_key: Callable[[QueuedPodInfo], SortKey]) -> PodHeap:
+        """A heap of these pods in another order; this one must not be used any more."""
+        heap = PodHeap(sort_key)
+        for pod in self.sorted():
+            heap.push(pod)
+        return heap
+
     def push(self, pod: QueuedPodInfo) -> None:
         """Add a pod, or put one that is here already in its new place. O(log n)."""
         sort_key = self._sort_key(pod)

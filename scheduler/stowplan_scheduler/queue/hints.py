@@ -115,6 +115,10 @@ class HintIndex:
     def __contains__(self, scheduler_name: str) -> bool:
         return scheduler_name in self._maps
 
+    def of(self, maps: Mapping[str, HintMap]) -> HintIndex:
+        """An index of other profiles; mistakes of hints go to the same place."""
+        return HintIndex(maps, self._on_error)
+
     def interest(self, event: ClusterEvent) -> Interest:
         """Who listens to `event`."""
         if event is self._last_event:  # one event is asked about for thousands of pods; its hash is the costly part

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from stowplan_scheduler.framework.cluster_event import (
+    CONFIGURATION_CHANGE,
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,
     Action,
@@ -160,6 +161,46 @@ class SchedulingQueue:
                 self._enter_active(pod, FORCE_ACTIVATE.label, now)
             elif info.uid in self._active.in_flight:
                 self._active.in_flight.log(FORCE_ACTIVATE, None, info.pod)
+
+    def reconfigure(
+        self,
+        hints: Mapping[str, HintMap],
+        pre_enqueue: Callable[[QueuedPodInfo], Status],
+        sort_key: Callable[[QueuedPodInfo], SortKey] | None,
+        *,
+        initial_backoff_ns: int,
+        max_backoff_ns: int,
+        changed: frozenset[str],
+        now: int,
+    ) -> None:
+        """Other profiles decide from now on; arguments are those of the constructor.
+
+        Pods of profiles that are gone leave. Those of the profiles named in `changed` meet the gates anew, and where
+        plugins of before had rejected them they are tried again, after their back-off. All others stay where they are,
+        in the order in which they are. `sort_key`: None keeps the one there is.
+        """
+        self._hints = self._hints.of(hints)
+        self._pre_enqueue = pre_enqueue
+        self._backoff.set_durations(initial_backoff_ns, max_backoff_ns)
+        waiting = self.pending_pods()
+        for pod in (*waiting.active, *waiting.backoff, *waiting.error_backoff, *waiting.unschedulable, *waiting.gated):
+            if pod.scheduler_name not in hints:
+                self.delete(pod.info.pod, now)
+        if sort_key is not None:
+            self._active.sort_by(sort_key)
+            self._backoff.sort_by(sort_key)
+        label = CONFIGURATION_CHANGE.label
+        for place in (self._active, self._backoff):
+            for pod in (*waiting.active, *waiting.backoff, *waiting.error_backoff):
+                if pod.scheduler_name in changed and pod.key in place and not self._passes_gates(pod):
+                    place.remove(pod.key)
+                    self._park_gated(pod, label)
+        for pod in sorted((*waiting.unschedulable, *waiting.gated), key=move_order):
+            if pod.scheduler_name in changed:
+                self._unschedulable.remove(pod.key)
+                self._requeue(pod, Strategy.AFTER_BACKOFF, label, now)
+        if changed:
+            self._active.in_flight.log(CONFIGURATION_CHANGE, None, None)
 
     # ---- attempts --------------------------------------------------------------------------------------------------
 
