@@ -210,13 +210,13 @@ def _as_given(candidate: Any) -> Any:
 
 
 def without_effect(candidates: Sequence[Candidate], chosen: Candidate, *, is_same: bool) -> tuple[str, ...]:
-    """Warnings about a candidate that is like another one, or has a `spec` that changes nothing (`is_same`)."""
+    """Warnings about a candidate that is like another one, or whose changes change nothing (`is_same`)."""
     changes = own_changes(chosen)
     for other in candidates[: candidates.index(chosen)]:
         if other.spec == chosen.spec and own_changes(other) == changes:
             return (f"candidate {chosen.name}: has the same changes as {other.name}",)
-    if is_same and chosen.spec and not changes:
-        return (f"candidate {chosen.name}: its spec changes nothing: it is the simulation as it stands",)
+    if is_same and (chosen.spec or changes):
+        return (f"candidate {chosen.name}: its changes change nothing: it is the simulation as it stands",)
     return ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from .loads import Clock, Load, job_of, load_of
 from .manifests import Files, Manifest, Manifests
 from .merging import check_removals, merged
 from .node_groups import nodes_of
+from .node_labels import check_group
 from .object_checks import check_fields
 from .patching import patched
 from .pool_loading import catalog_types, group_prices, pools_of
@@ -108,18 +109,15 @@ def load_simulation(
     except FieldError as error:
         raise InputError.of(source, "", error) from None
     about = f"candidate {candidate}" if candidate else ""
-    notes: tuple[str, ...] = ()
     base = simulation.spec
     try:
         if chosen is not None:
-            before, value = value, _changed(value, chosen)
-            notes = without_effect(simulation.spec.candidates, chosen, is_same=before == value)
+            value = _changed(value, chosen)
             simulation = parse_simulation(_overridden(value, seed, duration))
         # A run that is cut short on the command line may leave out what the file plans for later.
         planned = simulation if duration is None else parse_simulation(value)
         length = max(simulation.spec.duration, planned.spec.duration)
-        found = _loaded(source, simulation, length, files, third_party or {}, chosen, base)
-        return replace(found, warnings=(*notes, *found.warnings))
+        return _loaded(source, simulation, length, files, third_party or {}, chosen, base)
     except FieldError as error:
         raise InputError.of(source, about, error) from None
     except InputError as error:
@@ -204,16 +202,20 @@ def _loaded(
     spec = simulation.spec
     manifests = Manifests(files, source)
     _add_objects(manifests, spec)
+    warnings: list[str] = []
     if candidate is not None:
         index = spec.candidates.index(candidate)
-        manifests.objects = patched(manifests.objects, candidate, f"spec.candidates[{index}]")
+        before = manifests.objects
+        manifests.objects = patched(before, candidate, f"spec.candidates[{index}]")
+        is_same = base == spec and [each.value for each in before] == [each.value for each in manifests.objects]
+        warnings.extend(without_effect(spec.candidates, candidate, is_same=is_same))
     for manifest in manifests.objects:
         _check_fields(manifest)
         if manifest.kind not in OWN_READERS:
             typed_object(manifest)
     scheduler = _scheduler(spec, files, third_party)
     clock = Clock(duration=spec.duration, start=spec.start, streams=Streams(spec.seed), files=files)
-    warnings = [*manifests.warnings(), *checks.check(spec.model_copy(update={"duration": length}), manifests.objects)]
+    warnings += [*manifests.warnings(), *checks.check(spec.model_copy(update={"duration": length}), manifests.objects)]
     for index, entry in enumerate(spec.demand):
         if entry.jobs is not None:
             typed_object(manifests.check(job_of(entry), f"spec.demand[{index}].jobs.template"))
@@ -260,6 +262,7 @@ def _add_objects(manifests: Manifests, spec: SimulationSpec) -> None:
         path = f"spec.cluster.nodeGroups[{index}]"
         if group.name in names[:index]:
             raise FieldError(f"{path}.name", f"{shown(group.name)}: occurs twice")
+        check_group(group, path)
         manifests.add_group(nodes_of(group, path), path)
     manifests.add_inline(spec.workloads.objects, "spec.workloads.objects")
     manifests.add_files(spec.workloads.files, "spec.workloads.files")

@@ -12,29 +12,15 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from stowplan_autoscaling.cluster.kubelet.allocatable import allocatable
-from stowplan_autoscaling.inputs.decode import field_path
 from stowplan_autoscaling.inputs.errors import FieldError, shown
 from stowplan_autoscaling.prices import CatalogType
-from stowplan_autoscaling.supply.pools import (
-    ARCH_LABEL,
-    HOSTNAME_LABEL,
-    INSTANCE_TYPE_LABEL,
-    ON_DEMAND,
-    OS_LABEL,
-    POOL_LABEL,
-    SPOT,
-    ZONE_LABEL,
-    MachineType,
-    Offer,
-    Pool,
-)
-from stowplan_scheduler.names import label_key_errors, label_value_errors
+from stowplan_autoscaling.supply.pools import ON_DEMAND, SPOT, MachineType, Offer, Pool
 from stowplan_scheduler.quantity import parse_quantity
 
 from .base import duplicate
-from .cluster import Taint
 from .findings import near
-from .node_groups import GROUP_LABEL, MAX_PODS, allocatable_of
+from .node_groups import MAX_PODS, allocatable_of
+from .node_labels import check_labels, check_taints, check_value
 from .node_pools import NEVER, InstanceType, NodePool
 from .simulation import SimulationSpec
 from .values import parse_duration
@@ -50,19 +36,6 @@ KARPENTER_ZONE: Final = "zone-a"
 
 _DURATIONS: Final = ("consolidate_after", "expire_after")
 
-_SET_ELSEWHERE: Final = {
-    POOL_LABEL: "the name of the pool sets it",
-    GROUP_LABEL: "it belongs to spec.cluster.nodeGroups",
-    HOSTNAME_LABEL: "each node has its own name",
-    ZONE_LABEL: "zones of the pool set it",
-    INSTANCE_TYPE_LABEL: "the name of the instance type sets it",
-    ARCH_LABEL: "architecture of the instance type sets it",
-    OS_LABEL: "os of the instance type sets it",
-}
-"""Labels of nodes that follow from other fields."""
-
-_KARPENTER_DOMAIN: Final = "karpenter.sh"
-
 
 def pools_of(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of: PriceOf) -> tuple[Pool, ...]:
     """The pools of a simulation. `catalog`: the types of spec.instanceTypesFile. Raises FieldError."""
@@ -77,9 +50,9 @@ def pools_of(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of:
         _check_engine(pool, spec, field)
         _check_durations(pool, field)
         _check_places(pool, field)
-        _check_labels(pool.labels, f"{field}.labels")
-        _check_taints(pool.taints, f"{field}.taints")
-        _check_taints(pool.startup_taints, f"{field}.startupTaints")
+        check_labels(pool.labels, f"{field}.labels")
+        check_taints(pool.taints, f"{field}.taints")
+        check_taints(pool.startup_taints, f"{field}.startupTaints")
         zones = pool.zones or ((KARPENTER_ZONE,) if spec.supply.karpenter is not None else ("",))
         chosen = _chosen(pool, types, field)
         machines = tuple(_with_offers(machine, pool, zones, price_of, field) for machine in chosen)
@@ -87,7 +60,7 @@ def pools_of(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of:
             message = f"{len(machines)} types: nodes of one pool are alike for the Cluster Autoscaler: give it one"
             raise FieldError(f"{field}.instanceTypes", message)
         found.append(Pool(spec=pool, types=machines))
-    _check_stock_outs(spec, [pool.name for pool in spec.node_pools], types)
+    _check_stock_outs(spec, found, types)
     return tuple(found)
 
 
@@ -231,7 +204,7 @@ def _check_places(pool: NodePool, field: str) -> None:
     for index, zone in enumerate(pool.zones):
         if not zone:
             raise FieldError(f"{field}.zones[{index}]", "must not be empty")
-        _check_value(zone, f"{field}.zones[{index}]")
+        check_value(zone, f"{field}.zones[{index}]")
     for names, part in ((pool.zones, "zones"), (pool.capacity_types, "capacityTypes")):
         twice = duplicate(names)
         if twice is not None:
@@ -239,10 +212,10 @@ def _check_places(pool: NodePool, field: str) -> None:
 
 
 def _check_type(each: InstanceType, field: str) -> None:
-    _check_value(each.name, f"{field}.name")
-    _check_value(each.architecture, f"{field}.architecture")
-    _check_value(each.os, f"{field}.os")
-    _check_labels(each.labels, f"{field}.labels")
+    check_value(each.name, f"{field}.name")
+    check_value(each.architecture, f"{field}.architecture")
+    check_value(each.os, f"{field}.os")
+    check_labels(each.labels, f"{field}.labels")
     for name in ("cpu", "memory"):
         if name not in each.capacity:
             raise FieldError(f"{field}.capacity.{name}", "must be set: a machine without it runs no pod")
@@ -252,43 +225,36 @@ def _check_type(each: InstanceType, field: str) -> None:
             raise FieldError(f"{field}.capacity.{name}", message)
 
 
-def _check_labels(labels: Mapping[str, str], field: str) -> None:
-    for key, value in labels.items():
-        _check_key(key, field)
-        if key in _SET_ELSEWHERE:
-            raise FieldError(field, f"{shown(key)}: cannot be set here: {_SET_ELSEWHERE[key]}")
-        domain, slash, _ = key.partition("/")
-        if slash and f".{domain}".endswith(f".{_KARPENTER_DOMAIN}"):
-            message = "cannot be set here: it is Karpenter's own; name and capacityTypes of the pool set such labels"
-            raise FieldError(field, f"{shown(key)}: {message}")
-        _check_value(value, field_path(field, key))
-
-
-def _check_taints(taints: Sequence[Taint], field: str) -> None:
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        _check_key(taint.key, f"{field}[{index}].key")
-        _check_value(taint.value, f"{field}[{index}].value")
-        if (taint.key, taint.effect) in seen:
-            raise FieldError(f"{field}[{index}]", f"{taint.key}:{taint.effect}: occurs twice")
-        seen.add((taint.key, taint.effect))
-
-
-def _check_key(key: str, field: str) -> None:
-    for error in label_key_errors(key):
-        raise FieldError(field, f"{shown(key)}: {error}")
-
-
-def _check_value(value: str, field: str) -> None:
-    for error in label_value_errors(value):
-        raise FieldError(field, f"{shown(value)}: {error}")
-
-
-def _check_stock_outs(spec: SimulationSpec, pools: Sequence[str], types: Mapping[str, MachineType]) -> None:
+def _check_stock_outs(spec: SimulationSpec, pools: Sequence[Pool], types: Mapping[str, MachineType]) -> None:
+    """A stock-out of what nobody could have would say nothing."""
+    names = [pool.spec.name for pool in pools]
     for index, each in enumerate(spec.provider.stock_outs):
         field = f"spec.provider.stockOuts[{index}]"
-        _need(each.pool, pools, f"{field}.pool", "pool")
+        _need(each.pool, names, f"{field}.pool", "pool")
         _need(each.instance_type, sorted(types), f"{field}.instanceType", "instance type")
+        offers = [
+            offer
+            for pool in pools
+            if each.pool in {"", pool.spec.name}
+            for machine in pool.types
+            if each.instance_type in {"", machine.name}
+            for offer in machine.offers
+        ]
+        if not offers:
+            message = f"{shown(each.instance_type)}: no machine of it belongs to {_those(each.pool)}"
+            raise FieldError(f"{field}.instanceType", message)
+        zones = sorted({offer.zone for offer in offers if offer.zone})
+        if each.zone and not zones:
+            raise FieldError(f"{field}.zone", f"{shown(each.zone)}: machines of {_those(each.pool)} have no zones")
+        _need(each.zone, zones, f"{field}.zone", "zone")
+        terms = {offer.capacity_type for offer in offers if each.zone in {"", offer.zone}}
+        if each.capacity_type is not None and each.capacity_type not in terms:
+            message = f"{each.capacity_type}: {_those(each.pool)} rents no such machine"
+            raise FieldError(f"{field}.capacityType", message)
+
+
+def _those(pool: str) -> str:
+    return f"pool {pool}" if pool else "any pool"
 
 
 def _need(name: str, known: Sequence[str], field: str, what: str) -> None:

@@ -28,6 +28,17 @@ def pool(path: str = "", value: Any = None) -> Change:
     return change
 
 
+def without(out: dict[str, Any]) -> Change:
+    """Two zones, a type that no pool has, and a time without some machines."""
+
+    def change(simulation: dict[str, Any]) -> None:
+        pool("nodePools.0.zones", ["a", "b"])(simulation)
+        simulation["spec"]["instanceTypes"].append({**deepcopy(MACHINE), "name": "spare"})
+        simulation["spec"]["provider"] = {"stockOuts": [{"at": "1m", **out}]}
+
+    return change
+
+
 def reserved(key: str, message: str) -> tuple[Change, str]:
     """A label of a pool that is not the pool's to give."""
     return pool("nodePools.0.labels", {key: "x"}), f'spec.nodePools[0].labels: "{key}": cannot be set here: {message}'
@@ -156,6 +167,26 @@ CASES: dict[str, tuple[Change, str]] = {
     "more than all": (
         at("spec.goals", [{"metric": "used.cpu", "limit": "120%"}]),
         'spec.goals[0]: limit: "120%": must be between 0 and 1, or a percentage',
+    ),
+    "a stock-out in a zone of nobody": (
+        without({"zone": "c"}),
+        'spec.provider.stockOuts[0].zone: no zone "c"; known are a, b',
+    ),
+    "a stock-out on terms of nobody": (
+        without({"pool": "burst", "zone": "a", "capacityType": "spot"}),
+        "spec.provider.stockOuts[0].capacityType: spot: pool burst rents no such machine",
+    ),
+    "a stock-out of a type of nobody": (
+        without({"instanceType": "spare"}),
+        'spec.provider.stockOuts[0].instanceType: "spare": no machine of it belongs to any pool',
+    ),
+    "a label of a group that is none": (
+        at("spec.cluster.nodeGroups.0.labels", {"a.io/b": "x y"}),
+        f'spec.cluster.nodeGroups[0].labels[a.io/b]: "x y": {LABEL_VALUE}',
+    ),
+    "a zone of a group that is no label": (
+        at("spec.cluster.nodeGroups.0.zones", ["zone b"]),
+        f'spec.cluster.nodeGroups[0].zones[0]: "zone b": {LABEL_VALUE}',
     ),
     "a fault of a pool that is none": (
         pool("faults", [{"at": "1m", "nodeLost": {"nodePool": "brst", "count": 1}}]),

@@ -261,12 +261,19 @@ def test_a_field_that_is_not_set_can_be_removed(tmp_path: Path) -> None:
 def test_candidates_that_are_alike_are_a_warning(tmp_path: Path) -> None:
     """Each alone is none: somebody has to be what the others are compared to."""
     same = {"cluster": {"nodeGroups": {"plain": {"count": 2}}}}
-    candidates = ({"name": "today"}, {"name": "later"}, {"name": "same", "spec": same})
+    patch = {"target": WEB, "patch": {"kind": "Deployment"}}
+    candidates = (
+        {"name": "today"},
+        {"name": "later"},
+        {"name": "same", "spec": same},
+        {"name": "alike", "patches": [patch]},
+    )
     assert loaded(tmp_path, "today", *candidates).warnings == ()
     assert loaded(tmp_path, "later", *candidates).warnings == ("candidate later: has the same changes as today",)
-    assert loaded(tmp_path, "same", *candidates).warnings == (
-        "candidate same: its spec changes nothing: it is the simulation as it stands",
-    )
+    for name in ("same", "alike"):
+        assert loaded(tmp_path, name, *candidates).warnings == (
+            f"candidate {name}: its changes change nothing: it is the simulation as it stands",
+        )
 
 
 # ---- goals and metrics -----------------------------------------------------------------------------------------------
