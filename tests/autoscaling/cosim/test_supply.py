@@ -265,6 +265,21 @@ def test_spot_machines_are_emptied_before_they_are_taken_back(engine: str, tmp_p
     assert all(row.capacity_type == "spot" for row in played.rows(NodeRecord))
 
 
+def test_what_was_taken_back_is_not_asked_for_again_for_three_minutes(tmp_path: Path) -> None:
+    """The next machine is the dearer one on demand, unless none was taken back of late."""
+    simulation = pooled(
+        deployment(replicas=1), pool={"capacityTypes": ["spot", "on-demand"]}, duration="60m",
+        provider={"spot": {"interruptionsPerHour": 12}},
+    )  # fmt: skip
+    played = play(tmp_path, simulation)
+    notices = [row.seconds for row in played.rows(SupplyRecord) if row.loop == "Interruption"]
+    asked = [row for row in played.rows(NodeRecord) if row.requested > 0]
+    late = [any(0 < row.requested - notice <= 180 for notice in notices) for row in asked]
+    assert any(late)
+    assert not all(late)
+    assert [row.capacity_type == "on-demand" for row in asked] == late
+
+
 def test_nodes_that_come_and_go_for_ever_are_a_finding(tmp_path: Path) -> None:
     """A CronJob every four minutes whose node is consolidated in between."""
     cron = {

@@ -273,7 +273,9 @@ class KarpenterLoop:
         self._terminating.pop(machine.node, None)
 
     def noticed(self, machine: Machine) -> None:
-        """The provider will take it back."""
+        """The provider will take it back. What it wants back it has no more of for a while."""
+        kind, offer = machine.type, machine.offer
+        self._shelf.mark(kind.name, offer.zone, offer.capacity_type, self._kernel.now)
         pods = len(self._informers.pods_on(machine.node))
         self._log.decided(INTERRUPTION, machine.pool.name, -1, pods, "SpotInterruption", machine.node)
         self._terminate(machine.node, INTERRUPTED)

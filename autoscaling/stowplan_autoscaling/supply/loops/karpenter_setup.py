@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from stowplan_scheduler.objects import Pod
 
 BLACKLISTED: Final = 3 * MINUTE
-"""For so long an offering that was out of stock is not asked for (the AWS provider's unavailable offerings cache)."""
+"""For so long an offering that was out of stock, or of which a spot machine was taken back, is not asked for (the AWS
+provider's unavailable offerings cache)."""
 
 
 def options_of(spec: KarpenterSpec, pools: Sequence[Pool]) -> Options:
@@ -90,7 +91,7 @@ class Shelf:
         self._catalogue = None
 
     def mark(self, machine: str, zone: str, capacity_type: str, now: int) -> None:
-        """An offering was out of stock."""
+        """An offering is not to be had."""
         self._until[machine, zone, capacity_type] = now + BLACKLISTED
         self._catalogue = None
 
