@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from integration.kube_api import KubeApi
 
@@ -28,6 +30,8 @@ HOST: Final = "127.0.0.1"
 PATIENCE: Final = 60.0
 """Seconds that a program may take to be ready; it is there after two or three, unless the machine is busy."""
 
+ETCD: Final = "etcd"
+API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
 
@@ -37,6 +41,13 @@ _ATTEMPTS: Final = 3
 
 class ControlPlaneError(Exception):
     """A program ended, or was not ready in time; the text has the last lines of its log."""
+
+
+class _Start(NamedTuple):
+    """How a program was started, to start it again."""
+
+    arguments: tuple[str, ...]
+    is_ready: Callable[[], bool]
 
 
 class ControlPlane:
@@ -60,9 +71,11 @@ class ControlPlane:
         self._service_accounts = service_accounts
         self._flags = flags or {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._started: dict[str, _Start] = {}
         self.folder = folder
         self.token = secrets.token_hex(16)
         self.port = 0
+        self.scheduler_port = 0
 
     @property
     def certificate(self) -> Path:
@@ -115,10 +128,76 @@ class ControlPlane:
             if process.stdin is not None:
                 process.stdin.close()
         self._running.clear()
+        self._started.clear()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
+    # ---- faults ------------------------------------------------------------------------------
+
+    def kill(self, name: str) -> None:
+        """Kill one program, as a power cut does; nothing if it is dead already. Raises ControlPlaneError."""
+        self._start_of(name)
+        process = self._running.pop(name, None)
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def restart(self, name: str) -> None:
+        """Start a program again, and wait until it is ready: same ports, same data; its log goes on.
+
+        What runs is killed first. Users without all rights are refused (403) for about a second after the API server
+        is ready. Raises ControlPlaneError.
+        """
+        start = self._start_of(name)
+        self.kill(name)
+        self._run(name, *start.arguments)
+        self._wait(name, start.is_ready)
+
+    def freeze(self, name: str) -> None:
+        """Stop a program in its tracks: its connections stay open and nothing comes. Raises ControlPlaneError."""
+        process = self._alive(name)
+        process.send_signal(signal.SIGSTOP)
+        # It is stopped when all its threads are; until then it may answer.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def thaw(self, name: str) -> None:
+        """Let a frozen program go on. Raises ControlPlaneError."""
+        self._alive(name).send_signal(signal.SIGCONT)
+
+    def _start_of(self, name: str) -> _Start:
+        if name not in self._started:
+            raise ControlPlaneError(f"there is no {name} here, only {', '.join(self._started) or 'nothing'}")
+        return self._started[name]
+
+    def _alive(self, name: str) -> subprocess.Popen[bytes]:
+        self._start_of(name)
+        if name not in self._running:
+            raise ControlPlaneError(f"{name} was killed")
+        return self._running[name]
+
+    def pid(self, name: str) -> int:
+        """The process of a program that runs. Raises ControlPlaneError."""
+        return self._alive(name).pid
+
+    # ---- kubectl -----------------------------------------------------------------------------
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run kubectl with every right; `stdin` is what `-f -` reads. The result has returncode, stdout and stderr."""
+        return subprocess.run(
+            [self._program.absolute(), "kubectl", "--kubeconfig", self.kubeconfig.absolute(), *arguments],
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    # ---- programs ----------------------------------------------------------------------------
+
     def _start(self) -> None:
-        self.port, client, peer, scheduler = free_ports(4)
+        self.port, client, peer, self.scheduler_port = free_ports(4)
         subprocess.run([self._program, "service-account-key", self.folder / "sa.key"], check=True, timeout=PATIENCE)
         self._write_private("tokens.csv", f"{self.token},admin,admin,system:masters\n")
         self._write_private("kubeconfig", json.dumps(self._kubeconfig()))
@@ -127,23 +206,26 @@ class ControlPlane:
         if CONTROLLER_MANAGER in self._components:
             self._start_controller_manager()
         if SCHEDULER in self._components:
-            self._start_scheduler(scheduler)
+            self._start_scheduler(self.scheduler_port)
 
     def _start_etcd(self, client: int, peer: int) -> None:
         mine, others = f"http://{HOST}:{client}", f"http://{HOST}:{peer}"
-        self._run(
-            "etcd",
+        self._begin(
+            ETCD,
+            lambda: _accepts(client),
             *("--data-dir", "etcd", "--unsafe-no-fsync"),
+            # As kubeadm sets it: the API server's bookmarks move on while a kind does not change.
+            *("--watch-progress-notify-interval", "5s"),
             *("--listen-client-urls", mine, "--advertise-client-urls", mine),
             *("--listen-peer-urls", others, "--initial-advertise-peer-urls", others),
             *("--initial-cluster", f"default={others}"),
         )
-        self._wait("etcd", lambda: _accepts(client))
 
     def _start_api_server(self, etcd: int) -> None:
         # Without the reconciler of endpoints nobody asks under which address, other than loopback, it can be reached.
-        self._run(
-            "kube-apiserver",
+        self._begin(
+            API_SERVER,
+            self._is_ready,
             *("--etcd-servers", f"http://{HOST}:{etcd}"),
             *("--bind-address", HOST, "--secure-port", str(self.port), "--cert-dir", "certs"),
             *("--endpoint-reconciler-type", "none", "--service-cluster-ip-range", "10.0.0.0/24"),
@@ -152,27 +234,33 @@ class ControlPlane:
             *("--token-auth-file", "tokens.csv", "--authorization-mode", "RBAC", "--allow-privileged"),
             *(() if self._service_accounts else ("--disable-admission-plugins", "ServiceAccount")),
         )
-        self._wait("kube-apiserver", self._is_ready)
 
     def _start_controller_manager(self) -> None:
-        self._run(
+        self._begin(
             CONTROLLER_MANAGER,
+            lambda: True,
             *("--kubeconfig", "kubeconfig", "--leader-elect=false", "--bind-address", HOST, "--secure-port", "0"),
             *("--service-account-private-key-file", "sa.key"),
         )
 
     def _start_scheduler(self, port: int) -> None:
-        self._run(
+        self._begin(
             SCHEDULER,
+            lambda: _accepts(port),
             *("--kubeconfig", "kubeconfig", "--leader-elect=false", "--bind-address", HOST, "--secure-port", str(port)),
         )
-        self._wait(SCHEDULER, lambda: _accepts(port))
 
     # ---- inside ------------------------------------------------------------------------------
 
+    def _begin(self, name: str, is_ready: Callable[[], bool], *arguments: str) -> None:
+        self._started[name] = _Start(arguments, is_ready)
+        (self.folder / f"{name}.log").unlink(missing_ok=True)
+        self._run(name, *arguments)
+        self._wait(name, is_ready)
+
     def _run(self, name: str, *arguments: str) -> None:
         # The open end of its standard input is what keeps a program alive: it dies with this process.
-        with (self.folder / f"{name}.log").open("wb") as log:
+        with (self.folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
                 [self._program.absolute(), name, *arguments, *self._flags.get(name, ())],
                 cwd=self.folder,

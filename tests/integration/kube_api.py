@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from email.message import Message
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,15 +26,18 @@ _CLUSTER_SCOPED: Final = frozenset(
         "Node",
         "NodePool",
         "PriorityClass",
+        "SchedulerProfile",
+        "Simulation",
     }
 )
 
 
 class Answer(NamedTuple):
-    """What the server said: the HTTP status, and the object or the Status object that says why not."""
+    """What the server said: the HTTP status, the object or the Status object that says why not, and the headers."""
 
     code: int
     body: Manifest
+    headers: Message = Message()
 
     @property
     def is_success(self) -> bool:
@@ -62,13 +66,22 @@ class RefusedError(Exception):
 class KubeApi:
     """Requests to one API server. Not for several threads.
 
-    `authority`: the certificate to trust; by default those that the machine trusts.
+    `authority`: the certificate to trust; by default those that the machine trusts. `context` says that too, and may
+    hold a client certificate; then `token` is "".
     """
 
-    def __init__(self, host: str, port: int, *, token: str, authority: Path | None = None) -> None:
-        context = ssl.create_default_context(cafile=authority)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        token: str,
+        authority: Path | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        context = context or ssl.create_default_context(cafile=authority)
         self._connection = http.client.HTTPSConnection(host, port, timeout=30, context=context)
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def close(self) -> None:
         """End the connection; the next request opens another one."""
@@ -86,8 +99,8 @@ class KubeApi:
             self.close()
             raise
         if response.headers.get_content_type() == JSON:
-            return Answer(response.status, json.loads(text))
-        return Answer(response.status, {"message": text.decode()})
+            return Answer(response.status, json.loads(text), response.headers)
+        return Answer(response.status, {"message": text.decode()}, response.headers)
 
     # ---- objects -----------------------------------------------------------------------------
 

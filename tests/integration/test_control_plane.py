@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -14,7 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from integration.control_plane import CONTROLLER_MANAGER, HOST, SCHEDULER, ControlPlane, ControlPlaneError
+from integration.control_plane import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    ETCD,
+    HOST,
+    SCHEDULER,
+    ControlPlane,
+    ControlPlaneError,
+)
 from integration.kube_api import KubeApi, sure
 from integration.manifests import simple_pod
 
@@ -53,6 +63,59 @@ def test_a_second_one_with_service_accounts_and_a_scheduler_runs_beside_it(rig: 
         assert "serviceAccountToken" in str(spec["volumes"])
     assert (tmp_path / "kube-apiserver.log").stat().st_size > 0
     assert not (tmp_path / "etcd").exists()
+
+
+def test_a_program_that_was_killed_comes_back_with_its_data(rig: Path, tmp_path: Path) -> None:
+    """Same port, same certificate, same objects; the log of before stays. etcd may go too, or both at once."""
+    with ControlPlane(rig, tmp_path, components=()) as plane:
+        certificate = plane.certificate.read_bytes()
+        with closing(plane.api) as api:
+            sure(api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))
+        plane.kill(API_SERVER)
+        plane.kill(API_SERVER)
+        with closing(plane.api) as api, pytest.raises(ConnectionRefusedError):
+            api.request("GET", "/version")
+        written = (tmp_path / "kube-apiserver.log").stat().st_size
+        plane.kill(ETCD)
+        plane.restart(ETCD)
+        plane.restart(API_SERVER)
+        with closing(plane.api) as api:
+            assert sure(api.request("GET", "/api/v1/namespaces/shop"))["metadata"]["name"] == "shop"
+            plane.restart(ETCD)
+            until(lambda: api.request("GET", "/api/v1/namespaces/shop").code == 200)
+        assert plane.certificate.read_bytes() == certificate
+        assert (tmp_path / "kube-apiserver.log").stat().st_size > written
+        with pytest.raises(ControlPlaneError, match="there is no kube-scheduler here, only etcd, kube-apiserver"):
+            plane.kill(SCHEDULER)
+
+
+def test_a_frozen_program_keeps_its_connections_and_says_nothing(rig: Path, tmp_path: Path) -> None:
+    """After the thaw the answer comes; what is frozen can be stopped too."""
+    with ControlPlane(rig, tmp_path, components=()) as plane:
+        plane.freeze(API_SERVER)
+        with socket.create_connection((HOST, plane.port), timeout=5) as connection:
+            connection.settimeout(0.2)
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            plane.thaw(API_SERVER)
+            connection.settimeout(30)
+            # That it wants TLS.
+            assert connection.recv(64).startswith(b"HTTP/1.0 400 Bad Request")
+        plane.kill(API_SERVER)
+        with pytest.raises(ControlPlaneError, match="kube-apiserver was killed"):
+            plane.thaw(API_SERVER)
+        plane.freeze(ETCD)
+
+
+def test_kubectl_is_there_in_the_version_of_the_control_plane(control_plane: ControlPlane) -> None:
+    """With every right; a mistake is an exit code and a text."""
+    versions = json.loads(control_plane.kubectl("version", "--output", "json").stdout)
+    assert versions["clientVersion"]["gitVersion"] == versions["serverVersion"]["gitVersion"] == "v1.37.2"
+    manifest = '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "by-kubectl"}}'
+    assert control_plane.kubectl("apply", "-f", "-", stdin=manifest).stdout == "namespace/by-kubectl created\n"
+    absent = control_plane.kubectl("get", "pod", "absent")
+    assert (absent.returncode, absent.stderr) == (1, 'Error from server (NotFound): pods "absent" not found\n')
 
 
 def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
