@@ -27,7 +27,15 @@ _ORDER: Final = ("extra_forbidden", "missing")
 
 def field_error(error: ValidationError, model: type[BaseModel]) -> FieldError:
     """The finding that says most, as an error about a field."""
-    found = min(error.errors(include_url=False), key=_rank)
+    return field_errors(error, model)[0]
+
+
+def field_errors(error: ValidationError, model: type[BaseModel]) -> list[FieldError]:
+    """All findings as errors about fields; those that say most come first."""
+    return [_field_error(found, model) for found in sorted(error.errors(include_url=False), key=_rank)]
+
+
+def _field_error(found: ErrorDetails, model: type[BaseModel]) -> FieldError:
     path = found["loc"]
     if found["type"] == "extra_forbidden":
         return FieldError(_text(path), f"unknown field{near(str(path[-1]), _fields(model, path[:-1]))}")

@@ -102,7 +102,32 @@ def load_simulation(
     `candidate`: the one of spec.candidates that is to be run; "" is the simulation without any. Raises InputError.
     """
     files = Files(source)
-    value = _document(source, files)
+    return _load(_document(source, files), source, files, seed, duration, candidate, third_party or {})
+
+
+def check_simulation(value: Any, files: Files, *, third_party: Mapping[str, PluginFactory] | None = None) -> None:
+    """Whether a simulation that is no file could be run, with each of its candidates. Raises InputError."""
+    for candidate in ("", *_candidate_names(value)):
+        _load(value, "", files, None, None, candidate, third_party or {})
+
+
+def _candidate_names(value: Any) -> list[str]:
+    try:
+        return [candidate.name for candidate in parse_simulation(value).spec.candidates]
+    except FieldError:
+        # It is refused without any candidate, with this error.
+        return []
+
+
+def _load(
+    value: Any,
+    source: str,
+    files: Files,
+    seed: int | None,
+    duration: int | None,
+    candidate: str,
+    third_party: Mapping[str, PluginFactory],
+) -> LoadedSimulation:
     try:
         simulation = parse_simulation(_overridden(value, seed, duration))
         chosen = _candidate(simulation.spec, candidate)
@@ -117,7 +142,7 @@ def load_simulation(
         # A run that is cut short on the command line may leave out what the file plans for later.
         planned = simulation if duration is None else parse_simulation(value)
         length = max(simulation.spec.duration, planned.spec.duration)
-        return _loaded(source, simulation, length, files, third_party or {}, chosen, base)
+        return _loaded(source, simulation, length, files, third_party, chosen, base)
     except FieldError as error:
         raise InputError.of(source, about, error) from None
     except InputError as error:

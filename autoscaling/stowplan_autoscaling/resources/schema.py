@@ -14,6 +14,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from .simulation import API_VERSION, KIND, Simulation
 from .values import DURATION_PATTERN
 
@@ -23,11 +25,15 @@ _FIRST: Final = ("$schema", "title", "description", "type", "default")
 
 def simulation_schema() -> dict[str, Any]:
     """The schema as plain values."""
-    schema = Simulation.model_json_schema(by_alias=True)
-    definitions = schema.pop("$defs")
-    whole = _inlined(schema, definitions)
-    whole["$schema"], whole["title"] = _DIALECT, f"{KIND} ({API_VERSION})"
+    whole = {**model_schema(Simulation), "$schema": _DIALECT, "title": f"{KIND} ({API_VERSION})"}
     ordered: dict[str, Any] = _ordered(whole)
+    return ordered
+
+
+def model_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a model by its names in YAML, without references."""
+    schema = model.model_json_schema(by_alias=True)
+    ordered: dict[str, Any] = _ordered(_inlined(schema, schema.pop("$defs", {})))
     return ordered
 
 
@@ -76,10 +82,10 @@ def _ordered(node: Any) -> Any:
 # ---- reference -----------------------------------------------------------------------------------------------------
 
 
-def reference_text() -> str:
-    """Every field as a Markdown table, in the order of the models."""
+def reference_text(model: type[BaseModel] = Simulation, part: str = "spec") -> str:
+    """Every field of a kind's spec as a Markdown table, in the order of the models; or of its status."""
     lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
-    lines.extend(_rows("spec", simulation_schema()["properties"]["spec"]))
+    lines.extend(_rows(part, model_schema(model)["properties"][part]))
     return "\n".join(lines) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from stowplan_scheduler.framework.handle import PluginFactory
 
 DEFAULT_NAME = "default profile"
+STDIN = "-"
 MAX_BYTES = 10 * 10**6
 """Far more than any configuration; a larger file is most likely a mistake."""
 
@@ -68,15 +70,15 @@ def _read(path: str, traits: Mapping[str, PluginTraits]) -> KubeSchedulerConfigu
     from stowplan_scheduler.config import ConfigurationError, load_configuration_text
 
     try:
-        config = load_configuration_text(_text(path), extra_plugins=traits)
+        config = load_configuration_text(read_text(path), extra_plugins=traits)
     except ConfigurationError as error:
-        raise BadInput(*(f"{path}: {text}{_hint(text, traits)}" for text in error.errors)) from None
+        raise BadInput(*(f"{path}: {text}{hint(text, traits)}" for text in error.errors)) from None
     if config.extenders:
         raise BadInput(f"{path}: extenders: not decided yet; take them out to see the profile without them")
     return config
 
 
-def _hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
+def hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
     """What was expected: the kind of a configuration, or which plugins there are."""
     from stowplan_scheduler.config import REGISTRY
 
@@ -90,9 +92,10 @@ def _hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
     return f"; did you mean {near[0]}?" if near else f"; known plugins: {', '.join(known)}"
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """The text of a file, or of standard input for -. Raises BadInput."""
     try:
-        with Path(path).open("rb") as file:
+        with sys.stdin.buffer if path == STDIN else Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         message = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
