@@ -43,11 +43,12 @@ def whole_seconds(now: int) -> int:
 class Feed(Protocol):
     """Delivers changes, one per call."""
 
-    def next_at(self) -> int | None:
+    @property
+    def due(self) -> int | None:
         """When the next change is due; None if none waits."""
 
-    def deliver(self, now: int) -> bool:
-        """Hand out the next change if it is due; returns whether it was."""
+    def deliver(self) -> None:
+        """Hand out the next change, which is due."""
 
 
 class Timer:
@@ -114,7 +115,7 @@ class Kernel:
             return False
         if self._agenda and self._agenda[0][0] <= when:
             return False
-        due = self.feed.next_at() if self.feed is not None else None
+        due = self.feed.due if self.feed is not None else None
         if due is not None and due <= when:
             return False
         self.now = max(self.now, when)
@@ -147,7 +148,8 @@ class Kernel:
                 action = heapq.heappop(timers)[2].action
                 if action is not None:
                     action()
-            elif feed is not None and feed.deliver(now):
+            elif feed is not None and (due := feed.due) is not None and due <= now:
+                feed.deliver()
                 # The reaction to a change, as far as it takes no time, belongs to the moment of the delivery.
                 while soon and count <= most:
                     soon.popleft()()
@@ -173,7 +175,7 @@ class Kernel:
 
     def _advance(self, until: int) -> bool:
         """Move to the next moment at which something happens, or to the end."""
-        due = self.feed.next_at() if self.feed is not None else None
+        due = self.feed.due if self.feed is not None else None
         following = until
         if self._timers and self._timers[0][0] < following:
             following = self._timers[0][0]

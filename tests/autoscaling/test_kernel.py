@@ -22,16 +22,14 @@ class ListFeed:
         self.log = log
         kernel.feed = self
 
-    def next_at(self) -> int | None:
+    @property
+    def due(self) -> int | None:
         return self.waiting[0][0] if self.waiting else None
 
-    def deliver(self, now: int) -> bool:
-        if not self.waiting or self.waiting[0][0] > now:
-            return False
+    def deliver(self) -> None:
         name = self.waiting.pop(0)[1]
         self.log.append(name)
         self.kernel.soon(lambda: self.log.append(f"{name} reaction"))
-        return True
 
 
 def test_at_one_moment_timers_go_before_deliveries_and_these_before_the_agenda() -> None:

@@ -65,6 +65,13 @@ class ApiServer:
         self.version = 0
         self.objects: dict[str, dict[str, Any]] = {}
         self.observers: list[Observer] = []
+        """Told of every write."""
+        self._observers_of: dict[str, list[Observer]] = {}
+
+    def observe(self, observer: Observer, *kinds: str) -> None:
+        """Have it told of the writes of some kinds, before `observers` are."""
+        for kind in kinds:
+            self._observers_of.setdefault(kind, []).append(observer)
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -210,8 +217,7 @@ class ApiServer:
             return False
         self.version += 1
         self._feed.publish(self.version, ChangeType.DELETED, kind, key, old, old)
-        for observer in self.observers:
-            observer(kind, old, None)
+        self._tell(kind, old, None)
         return True
 
     # ---- inside ------------------------------------------------------------------------------
@@ -232,9 +238,14 @@ class ApiServer:
         self.version += 1
         self.objects[kind][key] = new
         self._feed.publish(self.version, change, kind, key, old, new)
+        self._tell(kind, old, new)
+        return new
+
+    def _tell(self, kind: str, old: Any, new: Any) -> None:
+        for observer in self._observers_of.get(kind, ()):
+            observer(kind, old, new)
         for observer in self.observers:
             observer(kind, old, new)
-        return new
 
 
 def _unchanged(pod: ClusterPod) -> ClusterPod:

@@ -52,8 +52,12 @@ def choose_victims(
 def _heads(pods: Sequence[ClusterPod], crowd: Mapping[str, int]) -> list[int]:
     """Without a node, early phase, not ready, cheap to delete, on a crowded node: the smaller, the sooner.
 
-    Packed into one number, since most pods differ in the last part only.
+    Packed into one number, since most pods differ in the last part only. Where all of them do, that part is enough.
     """
+    nodes = [pod.spec.node_name for pod in pods]
+    kinds = {(pod.status.phase, pod.ready, bool(pod.metadata.annotations)) for pod in pods}
+    if len(kinds) == 1 and not pods[0].metadata.annotations and all(nodes):
+        return [-crowd.get(name, 0) for name in nodes]
     return [
         (
             ((1 if pod.spec.node_name else 0) * 3 + _PHASES.get(pod.status.phase, 0)) * 2

@@ -77,7 +77,7 @@ class ChangeFeed:
         """Who watches a kind, as far as it was asked for."""
         self._lanes: list[Lane] = []
         """One for each latency there is."""
-        self._due: int | None = None
+        self.due: int | None = None
         """When the first delivery is due."""
         kernel.feed = self
 
@@ -111,28 +111,21 @@ class ChangeFeed:
                 due = now + watcher.latency
                 if made is None or made.due != due:
                     made = Change(due, version, change, kind, key, old, new)
-                    if self._due is None or due < self._due:
-                        self._due = due
+                    if self.due is None or due < self.due:
+                        self.due = due
                 watcher.lane.append((made, watcher))
 
-    def next_at(self) -> int | None:
-        """When the next delivery is due."""
-        return self._due
-
-    def deliver(self, now: int) -> bool:
-        """Deliver the change that is due first, if it is due; returns whether it was."""
-        if self._due is None or self._due > now:
-            return False
+    def deliver(self) -> None:
+        """Deliver the change that is due first."""
         lanes = self._lanes
         if len(lanes) == 1:
             (lane,) = lanes
             change, watcher = lane.popleft()
-            self._due = lane[0][0].due if lane else None
+            self.due = lane[0][0].due if lane else None
         else:
             change, watcher = min([lane for lane in lanes if lane], key=_rank).popleft()
-            self._due = min([lane[0][0].due for lane in lanes if lane], default=None)
+            self.due = min([lane[0][0].due for lane in lanes if lane], default=None)
         watcher.handler(change)
-        return True
 
 
 def _rank(lane: Lane) -> tuple[int, int, int]:

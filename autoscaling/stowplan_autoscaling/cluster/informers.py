@@ -145,18 +145,21 @@ class Informers:
             self._cache[kind][key] = new
         if kind == "Pod":
             self._index_pod(key, old, new)
-        else:
+        elif (new if new is not None else old).metadata.owner_references:
             self._index_owned(key, old, new)
 
     def _index_pod(self, key: str, old: ClusterPod | None, new: ClusterPod | None) -> None:
         pod = new or old
         if pod is None:
             return
-        if old is not None and new is not None and old.owner_uid != new.owner_uid:
-            self._in_group(old.owner_uid, key, old, None)
-            self._in_group(new.owner_uid, key, None, new)
-        else:
-            self._in_group(pod.owner_uid, key, old, new)
+        uid = pod.owner_uid
+        if old is not None and old.owner_uid != uid:
+            if old.owner_uid:
+                self.group(old.owner_uid).set(key, old, None)
+            if uid:
+                self.group(uid).set(key, None, new)
+        elif uid:
+            self.group(uid).set(key, old, new)
         node = pod.spec.node_name
         if not node:
             return
@@ -167,10 +170,6 @@ class Informers:
                 del self.on_node[node]
         else:
             held[key] = new
-
-    def _in_group(self, uid: str, key: str, old: ClusterPod | None, new: ClusterPod | None) -> None:
-        if uid:
-            self.group(uid).set(key, old, new)
 
     def _index_owned(self, key: str, old: Any, new: Any) -> None:
         obj = new if new is not None else old

@@ -24,7 +24,15 @@ from stowplan_scheduler.effects import (
     Result,
     SetTimer,
 )
-from stowplan_scheduler.events import EffectDone, Event, ObjectAdded, ObjectDeleted, ObjectUpdated, TimerFired
+from stowplan_scheduler.events import (
+    WATCHED,
+    EffectDone,
+    Event,
+    ObjectAdded,
+    ObjectDeleted,
+    ObjectUpdated,
+    TimerFired,
+)
 from stowplan_scheduler.objects import PodCondition
 
 from .errors import ApiError, ConflictError, NotFoundError
@@ -43,20 +51,6 @@ if TYPE_CHECKING:
 _ENDED: Final = frozenset({SUCCEEDED, FAILED})
 _OWNERS: Final = frozenset({"Service", "ReplicationController", "ReplicaSet", "StatefulSet"})
 """Kinds of which the scheduler reads the selector only."""
-
-WATCHED: Final = (
-    "Namespace",
-    "Service",
-    "ReplicationController",
-    "ReplicaSet",
-    "StatefulSet",
-    "PodDisruptionBudget",
-    "DeviceClass",
-    "ResourceSlice",
-    "Node",
-    "Pod",
-)
-"""The kinds, in the order in which the scheduler is told of what is there at the start."""
 
 Listener = Callable[[Effect], None]
 """Told of every effect before it is carried out."""

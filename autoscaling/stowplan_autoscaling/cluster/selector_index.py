@@ -35,12 +35,23 @@ class SelectorIndex:
         """The same by key, kept up to date. Not to be changed."""
         held = self._pods.get((namespace, query))
         if held is None:
-            held = self._pods[namespace, query] = {
-                key: pod
-                for key, pod in self._informers.all("Pod").items()
-                if pod.metadata.namespace == namespace and query.matches(pod.metadata.labels)
-            }
+            held = self._pods[namespace, query] = self._matching(namespace, query)
             self._matches.clear()
+        return held
+
+    def _matching(self, namespace: str, query: LabelQuery) -> dict[str, ClusterPod]:
+        held: dict[str, ClusterPod] = {}
+        known: dict[int, bool] = {}
+        for key, pod in self._informers.all("Pod").items():
+            meta = pod.metadata
+            if meta.namespace != namespace:
+                continue
+            labels = meta.labels
+            matches = known.get(id(labels))
+            if matches is None:
+                matches = known[id(labels)] = query.matches(labels)
+            if matches:
+                held[key] = pod
         return held
 
     def groups_of(self, pod: ClusterPod) -> tuple[dict[str, ClusterPod], ...]:

@@ -139,11 +139,11 @@ class WorkQueue:
         """One timer, for the key that is due first."""
         if self._taking:
             return
-        when = self._delayed.next_at
-        if self._timer is not None:
-            if self._timer.action is not None and self._timer.when == when:
+        when, timer = self._delayed.next_at, self._timer
+        if timer is not None:
+            if timer.action is not None and timer.when == when:
                 return
-            self._timer.cancel()
+            timer.cancel()
         self._timer = None if when is None else self._kernel.at(when, self._due)
 
     def _due(self) -> None:
@@ -165,7 +165,7 @@ class WorkQueue:
                 # Since its last sync nothing has happened but syncs of this kind.
                 self.syncs += 1
                 self._delayed.push(key, kernel.now + max(self._base_delay, self._bucket.reserve(kernel.now)))
-            elif not self._is_skipped(key):
+            elif self.skips is None or not self._is_skipped(key):
                 self._add(key)
             elif self.repeats is not None and self.repeats(key):
                 repeating.add(key)

@@ -37,6 +37,8 @@ class WorkloadColumns:
         self.samples = SampleColumns(len(self.columns))
         self._numbers: dict[int, int] = {}
         """Number of a workload by identity of its pods' mapping in the index."""
+        self._known: dict[tuple[str, int], tuple[LabelQuery, int]] = {}
+        """The same by namespace and identity of the query, which is kept so that no other one takes it."""
         self._plain: list[Totals | None] | None = None
         """Sums of the plain workloads since the last publication; None as long as nobody has asked."""
         self._changed_since: set[int] = set()
@@ -50,6 +52,11 @@ class WorkloadColumns:
 
     def number(self, namespace: str, query: LabelQuery) -> int | None:
         """The workload of a query's pods; None if one of them belongs to two."""
+        known = self._known.get((namespace, id(query)))
+        number = self._find(namespace, query) if known is None else known[1]
+        return None if number in self._shared else number
+
+    def _find(self, namespace: str, query: LabelQuery) -> int:
         mapping = self._index.mapping(namespace, query)
         number = self._numbers.get(id(mapping))
         if number is None:
@@ -57,7 +64,8 @@ class WorkloadColumns:
             self._mappings.append(mapping)
             for pod in mapping.values():
                 self._put(pod)
-        return None if number in self._shared else number
+        self._known[namespace, id(query)] = query, number
+        return number
 
     def plain_totals(self, number: int) -> Totals | None:
         """The workload summed up, where nothing depends on the moment; None otherwise."""

@@ -75,7 +75,7 @@ def _disrupt(world: World, daemons: Sequence[Pod]) -> tuple[list[dict[str, Any]]
         lines.append(line)
         if not candidates:
             continue
-        budgets = remaining(world.catalogue.pools, world.state.nodes.values(), method.reason, now)
+        budgets = remaining(world.catalogue.pools, scene.snapshot.pool_counts(), method.reason, now)
         line["budget"] = dict(budgets)
         command = method.propose(scene, candidates, totals, budgets, now)
         if command is not None and method.needs_confirmation:

@@ -141,9 +141,10 @@ class CpuTree:
         free = capacity if system is None else np.maximum(capacity - system, 0.0)
         whole = self._whole = np.rint(free * _NANO).astype(np.int64)
         self._node, self._alone = node, whole[node]
-        self._quota = np.where(
-            limit == UNLIMITED, np.int64(_MOST_CORES * _NANO), np.maximum(limit, MIN_MILLI_LIMIT) * 10**6
-        )
+        is_unlimited = limit == UNLIMITED
+        self.limits = not bool(is_unlimited.all())
+        """Whether a limit may refuse something to a pod."""
+        self._quota = np.where(is_unlimited, np.int64(_MOST_CORES * _NANO), np.maximum(limit, MIN_MILLI_LIMIT) * 10**6)
         weight = self._weight = cpu_weight(np.where(qos == QosClass.BEST_EFFORT, MIN_SHARES, cpu_shares(request)))
         child, children = self._child, self._children = _children(node, qos, nodes)
         top_weight = self._top_weight = _child_weights(request, qos, weight, child, children, nodes)
@@ -161,11 +162,12 @@ class CpuTree:
             granted = self._filled(asked)
             used = np.bincount(self._node, weights=granted, minlength=self._nodes)
         idle = np.maximum(self._whole - used, 0.0)
+        refused = np.minimum(wanted, np.maximum(self._alone, asked)) - asked if self.limits else np.zeros(len(asked))
         return CpuShares(
             granted=granted / _NANO,
             available=np.minimum(np.maximum(granted + idle[self._node], self._entitled), self._quota) / _NANO,
             alone=np.minimum(asked, self._alone) / _NANO,
-            throttled=(np.minimum(wanted, np.maximum(self._alone, asked)) - asked) / _NANO,
+            throttled=refused / _NANO,
         )
 
     def _filled(self, asked: Ints) -> Floats:

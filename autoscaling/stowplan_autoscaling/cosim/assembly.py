@@ -99,7 +99,7 @@ class Assembly:
         self.loads = LoadEngine(self.world, self.book, self.applications)
         has_scalers = bool(simulation.of("HorizontalPodAutoscaler", "ScaledObject")) or bool(self.traces)
         self.metrics = MetricsEngine(self.world, self.book, self.loads, has_resources=has_scalers)
-        self.server.observers.append(self._observe)
+        self.server.observe(self._observe, "Node", "Job")
         self.kubelets = Kubelets(
             self.kernel,
             self.server,

@@ -19,6 +19,7 @@ from stowplan_autoscaling.hpa.objects import (
     SCALING_ACTIVE,
     SCALING_LIMITED,
     CrossVersionObjectReference,
+    HorizontalPodAutoscalerCondition,
     MetricSpec,
     MetricStatus,
     MetricValueStatus,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from .metrics_engine import MetricsEngine
     from .pods import PodBook, Workload
     from .world import World
+
+_Conditions = tuple[HorizontalPodAutoscalerCondition, ...]
 
 KIND: Final = "HorizontalPodAutoscaler"
 _STABILIZED: Final = "ScaleDownStabilized"
@@ -112,9 +115,11 @@ class Asked:
 class _Scaler:
     """What is remembered of one HPA between its syncs."""
 
-    __slots__ = ("asks_since", "is_common", "pressure", "query", "selector")
+    __slots__ = ("asks_since", "conditions", "is_common", "key", "namespace", "pressure", "query", "reason", "selector")
 
-    def __init__(self, pressure: Pressure, *, is_common: bool) -> None:
+    def __init__(self, key: str, pressure: Pressure, *, is_common: bool) -> None:
+        self.key = key
+        self.namespace = key.partition("/")[0]
         self.pressure = pressure
         self.is_common = is_common
         """Whether its only metric is the cpu of whole pods."""
@@ -122,6 +127,19 @@ class _Scaler:
         """The sample of the first of the syncs in a row that want more."""
         self.selector = ""
         self.query: LabelQuery | None = None
+        self.conditions: _Conditions | None = None
+        """Those that the last sync without a rescale left; most leave the very same again."""
+        self.reason = ""
+        """What these say."""
+
+    def reason_of(self, outcome: Outcome) -> str:
+        """Why it scaled, or what kept it from that."""
+        if outcome.scale_to is not None:
+            return outcome.reason
+        conditions = outcome.status.conditions
+        if conditions is not self.conditions:
+            self.conditions, self.reason = conditions, _reason(conditions)
+        return self.reason
 
 
 class Autoscalers:
@@ -141,14 +159,12 @@ class Autoscalers:
         self.keda = Keda(self, self._source, record=self._keda_event)
         self.asked = Asked(metrics.apis, self.keda)
         book.cause = self._cause
-        world.server.observers.append(self._observe)
+        world.server.observe(self._observe, KIND)
         loads.after_look.append(self._look)
 
     # ---- objects -----------------------------------------------------------------------------
 
     def _observe(self, kind: str, old: HorizontalPodAutoscaler | None, new: HorizontalPodAutoscaler | None) -> None:
-        if kind != KIND:
-            return
         if new is None or old is None or old.spec is not new.spec:
             self._cpu = None
         if new is None and old is not None:
@@ -164,7 +180,8 @@ class Autoscalers:
                 self._request_of(new),
                 self._world.spec.controllers.hpa.tolerance,
             )
-            self._scalers[key_of(new.metadata)] = _Scaler(pressure, is_common=asks_only(new, CPU))
+            key = key_of(new.metadata)
+            self._scalers[key] = _Scaler(key, pressure, is_common=asks_only(new, CPU))
             self._by_target[target] = key_of(new.metadata)
 
     def _sources_of(self, key: str) -> tuple[MetricSource, ...]:
@@ -304,18 +321,18 @@ class Autoscalers:
         since = scaler.pressure.since
         shown = scaler.asks_since
         if shown is None:
-            shown = self._sample_of(key, scaler) or now
+            shown = self._sample_of(scaler) or now
         if since is None:
             since = shown
         return Change(min(since, now), min(max(shown, since), now), now)
 
-    def _sample_of(self, key: str, scaler: _Scaler) -> int | None:
+    def _sample_of(self, scaler: _Scaler) -> int | None:
         if scaler.query is None:
             return None
         scaled = self._metrics.scaled
         if scaled is not None and scaler.is_common:
-            return scaled.oldest(key.partition("/")[0], scaler.query)
-        return self.asked.oldest.get((key.partition("/")[0], scaler.query))
+            return scaled.oldest(scaler.namespace, scaler.query)
+        return self.asked.oldest.get((scaler.namespace, scaler.query))
 
     # ---- syncs -------------------------------------------------------------------------------
 
@@ -326,11 +343,11 @@ class Autoscalers:
         if scaler is None:
             return
         now = self._world.kernel.now
-        if scale is not None and scale.selector != scaler.selector:
+        if scale is not None and scale.selector is not scaler.selector:
             scaler.selector = scale.selector
             scaler.query = parse_selector(scale.selector)
         current = 0 if scale is None else scale.spec_replicas
-        sample = self._sample_of(key, scaler)
+        sample = self._sample_of(scaler)
         wants_more = outcome.proposal is not None and outcome.proposal > current
         if not wants_more:
             scaler.asks_since = None
@@ -350,7 +367,7 @@ class Autoscalers:
                 value,
                 target,
                 self._age(hpa, name, sample, now),
-                _reason(outcome),
+                scaler.reason_of(outcome),
             )
         )
 
@@ -372,12 +389,10 @@ def _target(hpa: ControllerHPA) -> str:
     return f"{reference.kind} {hpa.metadata.namespace}/{reference.name}"
 
 
-def _reason(outcome: Outcome) -> str:
-    """Why it scaled, or what kept it from that."""
-    if outcome.scale_to is not None:
-        return outcome.reason
+def _reason(conditions: _Conditions) -> str:
+    """What keeps an autoscaler from scaling."""
     active = able = limited = None
-    for condition in outcome.status.conditions:
+    for condition in conditions:
         if condition.type == SCALING_ACTIVE:
             active = condition
         elif condition.type == ABLE_TO_SCALE:

@@ -260,11 +260,11 @@ class LoadEngine:
         self._last = now
         if full:
             self._full_at = now
-        due = [group for group in self.groups.values() if full or group.is_dirty]
+        dirty = [group for group in self.groups.values() if group.is_dirty]
+        due = list(self.groups.values()) if full else dirty.copy()
         self._advance(due, seconds)
-        for group in due:
-            if group.is_dirty:
-                group.set_pods()
+        for group in dirty:
+            group.set_pods()
         self._want(due)
         changed = self._share()
         if not full:
@@ -272,9 +272,10 @@ class LoadEngine:
             more = [group for group in self._of_workloads(changed) if group.name not in known]
             self._advance(more, seconds)
             due.extend(more)
-        self.looked_at = self._grant(due)
+        part = self.looked_at = self._part(due)
+        self._grant(due, part)
         self._set_speeds(due)
-        self._record(due, now)
+        self._record(due, part, now)
         self._plan_series()
         for listener in self.after_look:
             listener(due)
@@ -294,7 +295,7 @@ class LoadEngine:
         for group in groups:
             if group.service is None:
                 group.advance(seconds)
-            else:
+            elif group.entries[0].counts_by_pod:
                 group.count()
 
     def _want(self, groups: list[Group]) -> None:
@@ -305,9 +306,8 @@ class LoadEngine:
             if group.service is None:
                 group.want()
 
-    def _grant(self, groups: list[Group]) -> Part:
+    def _grant(self, groups: list[Group], part: Part) -> None:
         """Hand on what the nodes leave to the pods, and put the memory in use into the roster."""
-        part = self._part(groups)
         place = self.fleet.place[part.rows]
         self.fleet.grant(part, self.roster.available[place])
         self.roster.memory[place] = self.fleet.memory(part)
@@ -315,7 +315,6 @@ class LoadEngine:
             if group.service is None:
                 group.grant()
                 group.look_at()
-        return part
 
     def _account(self, seconds: float) -> None:
         """Book what went on since the last look."""
@@ -327,6 +326,8 @@ class LoadEngine:
         if not rows.size:
             return
         self.tasks.account(length)
+        if self._tree is None or not self._tree.limits:
+            return
         throttled = self.roster.throttled[rows]
         if throttled.any():
             for row, amount in zip(rows[throttled > 0].tolist(), throttled[throttled > 0].tolist(), strict=True):
@@ -362,7 +363,7 @@ class LoadEngine:
 
     def _of_workloads(self, rows: Ints) -> list[Group]:
         """The groups that these rows belong to."""
-        numbers = np.unique(self.roster.workload[rows]).tolist()
+        numbers = np.flatnonzero(np.bincount(self.roster.workload[rows])).tolist()
         return [self._by_number[number] for number in numbers if number in self._by_number]
 
     def _set_speeds(self, due: list[Group]) -> None:
@@ -384,13 +385,13 @@ class LoadEngine:
                 self._starting[member.key] = speed
                 kubelets.set_speed(member.key, speed)
 
-    def _record(self, due: list[Group], now: int) -> None:
+    def _record(self, due: list[Group], part: Part, now: int) -> None:
         if self.history is None:
             return
-        part = self._part(due)
         with_pods = part.numbers[self.fleet.count[part.numbers] > 0]
         if with_pods.size:
-            part = self.fleet.part(with_pods)
+            if with_pods.size < part.numbers.size:
+                part = self.fleet.part(with_pods)
             self.fleet.settle(part)
             place = self.fleet.place[part.rows]
             self.history.record_many(

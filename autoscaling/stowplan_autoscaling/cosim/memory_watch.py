@@ -56,6 +56,9 @@ class MemoryWatch:
         self._loads = loads
         self._kubelets = kubelets
         self._checks = 0
+        self._has_limits = False
+        self._limits_as_of = -1
+        """The version of the roster that this was found out for."""
         self._short_at: dict[int, int] = {}
         """By node under memory pressure: when it was short of memory last."""
         self._evicting: dict[int, tuple[str, int]] = {}
@@ -83,9 +86,14 @@ class MemoryWatch:
         rows = roster.rows
         if not rows.size:
             return False
-        used, limit = roster.memory[rows], roster.memory_limit[rows]
-        if bool(((limit != UNLIMITED) & (used > NEAR * limit)).any()):
-            return True
+        used = roster.memory[rows]
+        if self._limits_as_of != roster.version:
+            self._limits_as_of = roster.version
+            self._has_limits = bool((roster.memory_limit[rows] != UNLIMITED).any())
+        if self._has_limits:
+            limit = roster.memory_limit[rows]
+            if bool(((limit != UNLIMITED) & (used > NEAR * limit)).any()):
+                return True
         nodes = self._loads.nodes
         together = np.bincount(roster.node[rows], weights=used, minlength=len(nodes.names))
         return bool((together > NEAR * nodes.allocatable).any())

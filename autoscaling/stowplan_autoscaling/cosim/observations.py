@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from stowplan_autoscaling.cluster.kubelet import Kubelets, PodTimeline
     from stowplan_autoscaling.cluster.objects.nodes import Node
-    from stowplan_autoscaling.demand.latency import Response
     from stowplan_autoscaling.resources.faults import Objective
     from stowplan_scheduler.framework.runtime import Decision
     from stowplan_scheduler.queue import QueuedPodInfo
@@ -163,11 +162,10 @@ class Observations:
         model = entry.model
         if isinstance(model, Service):
             offered, served, failed = self._rates(name, (model.arrived, model.served, model.dropped))
-            response, waiting = model.response, model.waiting
-            mean = response.mean
+            (rate, mean), waiting = model.traffic, model.waiting
             latency = None if math.isnan(mean) else mean
-            flight = in_flight(float(response.rate.sum()), mean, waiting)
-            within = self._within(name, response)
+            flight = in_flight(rate, mean, waiting)
+            within = self._within(name, model)
             row = ServiceSample(seconds, name, offered, served, failed, flight, latency, within, waiting, 0.0)
         else:
             offered, served, failed = self._rates(name, (model.arrived, model.served, 0.0))
@@ -182,10 +180,10 @@ class Observations:
         self._totals[name] = totals
         return [max(now - then, 0.0) / length if length else 0.0 for now, then in zip(totals, before, strict=True)]
 
-    def _within(self, name: str, response: Response) -> float:
+    def _within(self, name: str, model: Service) -> float:
         """Share of the requests that meet the demand's latency objective."""
         latency = next((meter.latency for meter in self._slo if meter.demand == name and meter.latency), None)
-        late = math.nan if latency is None else response.share_above(latency)
+        late = math.nan if latency is None else model.response.share_above(latency)
         return 1.0 if math.isnan(late) else 1 - late
 
     def _sample_jobs(self, name: str, stream: JobStream, seconds: float) -> None:

@@ -136,7 +136,7 @@ class PodBook:
         self.listeners: list[Callable[[PodLife, ClusterPod | None, ClusterPod | None], None]] = []
         self.on_ended: Callable[[PodLife, ClusterPod], None] = _nobody
         self.cause: Callable[[str], Change | None] = _no_cause
-        world.server.observers.append(self._observe)
+        world.server.observe(self._observe, "Pod", "Node", "Job", *_CONTROLLED)
 
     # ---- names -------------------------------------------------------------------------------
 

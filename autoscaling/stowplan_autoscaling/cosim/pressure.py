@@ -75,8 +75,8 @@ class CpuPressures:
             return
         which = found[mine]
         wanted = np.add.reduceat(self._fleet.wanted[part.rows], part.starts)[mine]
-        replicas = np.fromiter((each.replicas or 0 for each in self._workloads), np.float64, len(self._workloads))
-        is_asked = wanted / self._cores[which] > replicas[which] * self._factor[which]
+        replicas = np.array([self._workloads[number].replicas or 0 for number in which.tolist()], np.float64)
+        is_asked = wanted / self._cores[which] > replicas * self._factor[which]
         for position in np.flatnonzero(is_asked != self._is_asked[which]).tolist():
             self._pressures[which[position]].note(now, is_asked=bool(is_asked[position]))
         self._is_asked[which] = is_asked

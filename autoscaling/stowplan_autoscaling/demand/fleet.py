@@ -13,6 +13,7 @@ Where the rows of a service are, and what the columns hold, is told in `fleet_ro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -41,6 +42,13 @@ class Measured(NamedTuple):
     memory: Floats
 
 
+class Traffic(NamedTuple):
+    """What a service does at one moment: requests served per second, and their mean response time, NaN without any."""
+
+    rate: float
+    mean: float
+
+
 class Fleet(FleetRows):
     """What all services do with their loads. Times are seconds since the start of the run."""
 
@@ -48,6 +56,8 @@ class Fleet(FleetRows):
         super().__init__()
         self._measured: Measured | None = None
         """Of all rows, as long as nothing has changed since."""
+        self._traffic: tuple[Measured, list[Traffic]] | None = None
+        """Of all services, with what they were made of."""
 
     def add(self, model: ServiceModel, load: Series, ceilings: Sequence[Ceiling], start: float) -> int:
         """One more service, without pods; returns its number."""
@@ -250,8 +260,11 @@ class Fleet(FleetRows):
         unbounded = np.where(taking, np.minimum(by_cpu, by_threads), 0.0)
         rate = self._bounded(part, unbounded, taking)
         timeout, limit = self.timeout[rows], self.waiting[rows]
-        ends = np.isfinite(timeout)
-        limit = np.where(ends, np.minimum(limit, rate * np.where(ends, timeout, 0.0)), limit)
+        if self._waits_for_ever:
+            ends = np.isfinite(timeout)
+            limit = np.where(ends, np.minimum(limit, rate * np.where(ends, timeout, 0.0)), limit)
+        else:
+            limit = np.minimum(limit, rate * timeout)
         self.work[rows], self.free[rows], self.alone[rows] = work, free, alone
         self.by_cpu[rows], self.by_threads[rows], self.unbounded[rows] = by_cpu, by_threads, unbounded
         self.rate[rows], self.limit[rows] = rate, limit
@@ -263,6 +276,8 @@ class Fleet(FleetRows):
     def _bounded(self, part: Part, rates: Floats, taking: Booleans) -> Floats:
         """Rates of the pods that get work, cut so that together they keep below the ceilings; 0 for the others."""
         result = rates
+        if not self._has_ceilings:
+            return result
         for position in np.flatnonzero(np.isfinite(self.ceiling[part.numbers])).tolist():
             number = part.numbers[position]
             start = part.starts[position]
@@ -277,7 +292,10 @@ class Fleet(FleetRows):
         threads = self.threads[part.rows]
         result = np.full_like(alone, np.inf)
         cost = alone + self.wait[part.rows]
-        np.divide(threads, cost, out=result, where=(cost > 0) & np.isfinite(threads))
+        may_serve = cost > 0
+        if self._has_threads_without_end:
+            may_serve &= np.isfinite(threads)
+        np.divide(threads, cost, out=result, where=may_serve)
         return result
 
     def want(self, part: Part) -> Floats:
@@ -329,6 +347,26 @@ class Fleet(FleetRows):
         )
         if part is self._all:
             self._measured = found
+        return found
+
+    def traffic(self, number: int) -> Traffic:
+        """What a service does at this moment: of its `Response` the sum of the rates, and the mean."""
+        found = self.measure(self.all())
+        if self._traffic is None or self._traffic[0] is not found:
+            self._traffic = found, self._traffic_of(found.response)
+        return self._traffic[1][number]
+
+    def _traffic_of(self, response: Response) -> list[Traffic]:
+        rate, busy = response.rate, response.rate > 0
+        spent = np.zeros_like(rate)
+        # Pods that serve nothing may have no finite response time.
+        np.multiply(response.per_pod, rate, out=spent, where=busy)
+        found = []
+        for first, pods in zip(self.first.tolist(), self.pods, strict=True):
+            own = slice(first, first + len(pods))
+            served = float(rate[own].sum())
+            together = spent[own] if busy[own].all() else spent[own][busy[own]]
+            found.append(Traffic(served, float(together.sum()) / served if served else math.nan))
         return found
 
     def memory(self, part: Part) -> Floats:

@@ -146,9 +146,13 @@ class FleetRows:
         for name, empty in UNUSED.items():
             setattr(self, name, np.full(0, empty))
         self._all: Part | None = None
+        # What no service asks for needs no operation on the columns.
         self._warms_up = False
         self._holds_memory = False
         self._grows = False
+        self._has_ceilings = False
+        self._waits_for_ever = False
+        self._has_threads_without_end = False
 
     def __len__(self) -> int:
         return len(self.models)
@@ -172,6 +176,9 @@ class FleetRows:
         self._warms_up |= model.warmup_factor != 1 and model.warmup > 0
         self._holds_memory |= model.memory_per_request > 0
         self._grows |= model.memory_growth > 0
+        self._has_ceilings |= bool(self.ceilings[-1])
+        self._waits_for_ever |= not np.isfinite(model.timeout)
+        self._has_threads_without_end |= model.threads is None
         number = len(self) - 1
         self.takers, self.count = np.append(self.takers, 0), np.append(self.count, 0)
         self.first = np.append(self.first, self.rows)

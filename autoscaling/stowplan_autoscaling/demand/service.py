@@ -26,7 +26,7 @@ import numpy as np
 
 from .ceilings import Bound, Ceiling
 from .checks import above, at_least, count
-from .fleet import Fleet
+from .fleet import Fleet, Traffic
 from .fleet_rows import Part
 from .latency import Response
 from .pods import PodColumns, PodModel
@@ -199,6 +199,11 @@ class Service:
     def response(self) -> Response:
         """Response times at this moment."""
         return self._own(self.fleet.measure(self._part).response)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What of the response times the samples of a run say: much less than `response`, and made for all at once."""
+        return self.fleet.traffic(self.number)
 
     @property
     def waiting(self) -> float:

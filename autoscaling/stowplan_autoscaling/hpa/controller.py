@@ -39,11 +39,19 @@ from .objects import (
 )
 from .plan import HPAPlan
 from .pod_groups import ReadinessRules
+from .quiet import Quiet
 from .rate_limits import SECOND, RatePolicies, limit_with_behavior, limit_without_behavior
 from .replica_calculator import ReplicaCalculator
 from .selector_store import SelectorStore
 from .selector_text import parse_selector
-from .stabilization import HIGHER_BEFORE, SCALE_DOWN_STABILIZED, stabilize_both, stabilize_down, stabilized_reason
+from .stabilization import (
+    HIGHER_BEFORE,
+    SCALE_DOWN_STABILIZED,
+    largest_within,
+    stabilize_both,
+    stabilize_down,
+    stabilized_reason,
+)
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -108,6 +116,7 @@ class Sync:
         "proposal",
         "reason",
         "scale_to",
+        "stable",
         "statuses",
         "stopped",
     )
@@ -127,6 +136,7 @@ class Sync:
         self.reason = ""
         self.error = ""
         self.scale_to: int | None = None
+        self.stable: int | None = None
         self.stopped = False
 
     def warn(self, reason: str, message: str) -> None:
@@ -163,6 +173,7 @@ class HorizontalController:
         self.calculator = ReplicaCalculator(rules)
         self._histories: dict[str, History] = {}
         self._plans: dict[str, HPAPlan] = {}
+        self._quiet: dict[str, Quiet] = {}
 
     def added(self, namespace: str, name: str) -> None:
         """An autoscaler has appeared. Not needed for one that is synced at once, but it never hurts."""
@@ -173,6 +184,7 @@ class HorizontalController:
         self.selectors.remove(namespace, name)
         self._histories.pop(f"{namespace}/{name}", None)
         self._plans.pop(f"{namespace}/{name}", None)
+        self._quiet.pop(f"{namespace}/{name}", None)
 
     def history(self, key: str) -> History:
         """What is remembered of an autoscaler, "namespace/name"."""
@@ -358,6 +370,7 @@ class HorizontalController:
             sync.condition(ABLE_TO_SCALE, TRUE, SCALE_DOWN_STABILIZED, HIGHER_BEFORE, now)
         else:
             sync.condition(ABLE_TO_SCALE, TRUE, "ReadyForNewScale", "recommended size matches current size", now)
+        sync.stable = stable
         replicas, reason, message = limit_without_behavior(sync.current, stable, sync.plan.least, sync.plan.most)
         sync.condition(SCALING_LIMITED, FALSE if replicas == stable else TRUE, reason, message, now)
         return replicas
@@ -385,10 +398,50 @@ class HorizontalController:
         if sync.stopped:
             return self._stopped(sync)
         if sync.scale_to is None:
-            return self._done(sync, sync.current, None)
+            outcome = self._done(sync, sync.current, None)
+            self._note_quiet(sync, outcome)
+            return outcome
         if error:
             return self._not_written(sync, sync.scale_to, error, now)
         return self._written(sync, sync.scale_to, now)
+
+    def _note_quiet(self, sync: Sync, outcome: Outcome) -> None:
+        """Remember the sync if the next one may repeat it. Rate policies look at the clock, so that nothing repeats."""
+        found, left = sync.hpa.status.conditions, outcome.status.conditions
+        if sync.proposal is None or sync.stable is None or sync.error or sync.events or found != left:
+            self._quiet.pop(sync.hpa.key, None)
+            return
+        # The tuple that is stored from now on: the next sync knows it by its identity.
+        stored = left if outcome.changed else found
+        self._quiet[sync.hpa.key] = Quiet(sync.plan, stored, sync.current, sync.proposal, sync.stable, sync.metric)
+
+    def repeat(
+        self, hpa: HorizontalPodAutoscaler, plan: HPAPlan, current: int, proposal: int, status: MetricStatus, now: int
+    ) -> Outcome | None:
+        """The whole sync of an autoscaler with one metric where it only repeats the last one; None where it may not.
+
+        `current`: the replicas of the target; `proposal` and `status`: of the metric. There is nothing to write to the
+        target.
+        """
+        quiet = self._quiet.get(hpa.key)
+        if quiet is None or not quiet.is_repeated_by(hpa, plan, current, proposal):
+            return None
+        known = self.history(hpa.key).recommendations
+        desired = max(proposal, 0)
+        stable, slot = largest_within(known, desired, self.flags.downscale_stabilization, now)
+        if stable != quiet.stable:
+            return None
+        known.put(slot, desired, now)
+        old = hpa.status
+        new = HorizontalPodAutoscalerStatus(
+            observed_generation=hpa.metadata.generation,
+            last_scale_time=old.last_scale_time,
+            current_replicas=current,
+            desired_replicas=current,
+            current_metrics=(status,),
+            conditions=quiet.conditions,
+        )
+        return Outcome(status=new, changed=new != old, proposal=proposal, metric=quiet.metric)
 
     def _stopped(self, sync: Sync) -> Outcome:
         if sync.current < 0:  # the scale is unknown: only conditions change

@@ -17,13 +17,19 @@ HIGHER_BEFORE = "recent recommendations were higher than current one, applying t
 
 def stabilize_down(recommendations: Recommendations, proposal: int, window: int, now: int) -> int:
     """The largest recommendation of the window (nanoseconds), the proposal included, which is remembered."""
+    stable, slot = largest_within(recommendations, proposal, window, now)
+    recommendations.put(slot, proposal, now)
+    return stable
+
+
+def largest_within(recommendations: Recommendations, proposal: int, window: int, now: int) -> tuple[int, int]:
+    """The same, and the slot that the proposal is to be put into."""
     cutoff = now - window
     expired = [index for index, time in enumerate(recommendations.times) if time < cutoff]
     largest = max(recommendations.replicas, default=proposal)
     if largest > proposal and expired:
         largest = max((replicas for replicas, time in recommendations if time >= cutoff), default=proposal)
-    recommendations.put(expired[-1] if expired else -1, proposal, now)
-    return max(largest, proposal)
+    return max(largest, proposal), expired[-1] if expired else -1
 
 
 def stabilize_both(

@@ -11,8 +11,9 @@ report = recorder.finish(seconds)            # or finish(seconds, stopped="inter
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from stowplan_autoscaling.prices import NO_PRICES, PriceBook
 from stowplan_autoscaling.resources.values import format_duration
@@ -148,36 +149,27 @@ class Recorder:
         self._pools: dict[str, PoolTally] = {}
         self._cost = CostTally(header.prices, duration)
         self._loops = {about.loop: LoopTally(about) for about in header.loops}
+        self._takers: dict[type[Row], Callable[[Any], bool | None]] = {
+            WorkloadSample: lambda row: self._workload(row.workload).take(row),
+            ServiceSample: lambda row: self._service(row.demand).take(row),
+            AutoscalerSample: self._take_sync,
+            NodeSample: lambda row: self._node(row.node).take(row),
+            ClusterSample: self._cluster.take,
+            AttemptRecord: self._scheduling.take,
+            PodRecord: self._take_pod,
+            PoolSample: lambda row: self._pool(row.pool).take(row),
+            NodeRecord: lambda row: self._pool(row.pool).take_node(row),
+            SupplyRecord: self._take_supply,
+        }
+        """What counts the rows of a table; False leaves a row out."""
         sink.checkpoint(self.report(0.0))
 
     # ---- taking things in ------------------------------------------------------------------------------------------
 
     def row(self, row: Row) -> None:
         """One row of any table."""
-        match row:
-            case WorkloadSample():
-                self._workload(row.workload).take(row)
-            case ServiceSample():
-                self._service(row.demand).take(row)
-            case AutoscalerSample():
-                self._take_sync(row)
-            case NodeSample():
-                if not self._node(row.node).take(row):
-                    return
-            case ClusterSample():
-                self._cluster.take(row)
-            case AttemptRecord():
-                self._scheduling.take(row)
-            case PodRecord():
-                self._take_pod(row)
-            case PoolSample():
-                self._pool(row.pool).take(row)
-            case NodeRecord():
-                self._pool(row.pool).take_node(row)
-            case SupplyRecord():
-                if row.loop in self._loops:
-                    self._loops[row.loop].take(row)
-        self._sink.row(row)
+        if self._takers[type(row)](row) is not False:
+            self._sink.row(row)
 
     def event(self, event: EventRecord) -> None:
         """One event."""
@@ -236,6 +228,10 @@ class Recorder:
         loop = self._loops.get(row.autoscaler)
         if loop is not None:
             loop.take_sync(row)
+
+    def _take_supply(self, row: SupplyRecord) -> None:
+        if row.loop in self._loops:
+            self._loops[row.loop].take(row)
 
     def _take_pod(self, row: PodRecord) -> None:
         self._waiting.take(row)

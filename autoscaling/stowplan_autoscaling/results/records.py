@@ -6,7 +6,8 @@ Times are seconds since the start of the run. Pods, workloads and nodes are name
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple
 
 
 class WorkloadSample(NamedTuple):
@@ -277,6 +278,9 @@ TABLES: Final[dict[type[Row], str]] = {
 }
 """The file of each table in a results folder."""
 
+_WITH_PARTS: Final = frozenset(table for table in TABLES if "waiting" in table._fields)
+"""Tables with a column that stands for several."""
+
 EVENTS_FILE: Final = "events.jsonl"
 SUMMARY_FILE: Final = "summary.json"
 MEASURES_FILE: Final = "measures.json"
@@ -291,22 +295,30 @@ def header(table: type[Row]) -> list[str]:
     return names
 
 
-def cells(row: Row) -> list[str]:
-    """The texts of the columns."""
-    texts: list[str] = []
+def cells(row: Row) -> list[float | str | None]:
+    """What a csv writer is to write into the columns: it writes numbers as `text_of` does, and nothing for None."""
+    values: Iterable[Any] = row if type(row) not in _WITH_PARTS else _in_parts(row)
+    return [_shown(value) if type(value) is float else value for value in values]
+
+
+def _in_parts(row: Row) -> Iterator[Any]:
     for value in row:
-        if isinstance(value, str):
-            texts.append(value)
-        elif isinstance(value, Waiting):
-            texts.extend(map(text_of, value))
+        if isinstance(value, Waiting):
+            yield from value
         else:
-            texts.append(text_of(value))
-    return texts
+            yield value
+
+
+def _shown(value: float) -> float:
+    """A number without a fraction as a whole one, others to the microsecond or millionth."""
+    if value.is_integer():
+        return int(value)
+    value = round(value, 6)
+    return int(value) if value.is_integer() else value
 
 
 def text_of(value: float | str | None) -> str:
     """Whole numbers without a point, others to the microsecond or millionth, nothing for None."""
     if isinstance(value, float):
-        value = round(value, 6)
-        return str(int(value)) if value.is_integer() else repr(value)
+        return repr(_shown(value))
     return "" if value is None else str(value)

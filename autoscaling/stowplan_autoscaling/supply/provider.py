@@ -80,7 +80,7 @@ class Provider:
         self.machines: dict[str, Machine] = {}
         """Those that are there or on their way, by node."""
         self.listeners: list[ProviderListener] = []
-        server.observers.append(self._observe)
+        server.observe(self._observe, "Node")
 
     # ---- requests ----------------------------------------------------------------------------
 
@@ -184,8 +184,6 @@ class Provider:
 
     def _observe(self, kind: str, old: Any, new: Any) -> None:
         """A machine is ready when its Node takes pods: the lifecycle controller has taken the taint away."""
-        if kind != "Node":
-            return
         node: Node = old if new is None else new
         machine = self.machines.get(node.metadata.name)
         if machine is None:

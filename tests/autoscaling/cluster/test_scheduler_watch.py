@@ -46,7 +46,7 @@ def test_the_end_of_a_pod_is_news_for_the_scheduler_and_nothing_after_it() -> No
     assert [name for _, name, _ in one.bound] == ["a", "b"]
     before = one.world.kernel.now
     one.world.server.remove("Pod", "default/a")
-    assert one.world.feed.next_at() is None
+    assert one.world.feed.due is None
     assert one.world.kernel.now == before
 
 

@@ -84,7 +84,7 @@ class Admission:
     def connect(self, server: ApiServer) -> None:
         """Say which server this is the admission of; its priority classes, limit ranges and quotas count."""
         self._server = server
-        server.observers.append(self._changed)
+        server.observe(self._changed, _PRIORITY_CLASS, *self._of_namespace)
         for kind in self._of_namespace:
             for obj in server.all(kind).values():
                 self._changed(kind, None, obj)

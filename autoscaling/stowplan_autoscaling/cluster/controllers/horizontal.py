@@ -71,7 +71,8 @@ class HorizontalPodAutoscalers:
         self._columns = columns
         self._users: dict[int, set[str]] = {}
         """Autoscalers by the number of their workload in the columns."""
-        self._selector_texts: dict[str, tuple[Any, str]] = {}
+        self._scales: dict[str, tuple[Any, Scale]] = {}
+        """Targets, whichever was asked for last under a name, and their scales."""
         self.controller = HorizontalController(flags)
         self._batch = None if columns is None else BatchReconciler(self.controller, columns.columns)
         self._period = self.controller.flags.sync_period
@@ -113,11 +114,14 @@ class HorizontalPodAutoscalers:
             scale: Scale | ScaleError = self._scale_of(hpa)
         except ScaleError as failure:
             scale = failure
-        sync = self._begin(hpa, scale)
-        error = ""
-        if sync.scale_to is not None:
-            error = yield from self._write_scale(hpa, sync.scale_to)
-        outcome = self.controller.finish(sync, self._kernel.now, error)
+        found = self._begin(hpa, scale)
+        if isinstance(found, Outcome):
+            outcome = found
+        else:
+            error = ""
+            if found.scale_to is not None:
+                error = yield from self._write_scale(hpa, found.scale_to)
+            outcome = self.controller.finish(found, self._kernel.now, error)
         for event in outcome.events:
             self._client.event(KIND, hpa, event.reason, event.message, warning=event.type == "Warning")
         if outcome.changed:
@@ -125,8 +129,11 @@ class HorizontalPodAutoscalers:
         if self._observe is not None:
             self._observe(hpa, scale if isinstance(scale, Scale) else None, outcome)
 
-    def _begin(self, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError) -> Sync:
-        """The sync up to the write of the scale, by sums or columns of pods where that gives the same."""
+    def _begin(self, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError) -> Sync | Outcome:
+        """The sync up to the write of the scale, by sums or columns of pods where that gives the same.
+
+        An Outcome: all of it, because there is nothing to write to the scale.
+        """
         columns, batch, now = self._columns, self._batch, self._kernel.now
         if columns is None or batch is None or isinstance(scale, ScaleError) or not scale.selector:
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
@@ -134,7 +141,9 @@ class HorizontalPodAutoscalers:
         number = columns.number(hpa.metadata.namespace, selector)
         if number is None:
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
-        users = self._users.setdefault(number, set())
+        users = self._users.get(number)
+        if users is None:
+            users = self._users[number] = set()
         users.add(hpa.key)
         if len(users) == 1 and batch.is_common(hpa):
             return self._by_totals(hpa, scale, selector, columns, number)
@@ -142,22 +151,27 @@ class HorizontalPodAutoscalers:
 
     def _by_totals(
         self, hpa: HorizontalPodAutoscaler, scale: Scale, selector: LabelQuery, columns: WorkloadColumns, number: int
-    ) -> Sync:
-        controller, now = self.controller, self._kernel.now
-        sync = controller.start(hpa)
-        if not controller.needs_metrics(sync, scale, now):
-            return sync
+    ) -> Sync | Outcome:
+        controller, now, current = self.controller, self._kernel.now, scale.spec_replicas
+        plan = controller.plan(hpa, hpa.key)
+        metric = plan.metrics[0]
         # No pod of the workload belongs to another one, and no other autoscaler has this workload: no rivals.
-        controller.selectors.update(hpa.metadata.namespace, hpa.metadata.name, selector)
-        plan = sync.plan.metrics[0]
         totals = columns.plain_totals(number)
         if totals is None:
-            totals = totals_of(columns.columns, columns.samples, number, plan, controller.calculator.rules, now)
-        found = None if totals is None else propose(totals, plan, sync.current, sync.plan.tolerances)
-        if found is None:
-            controller.compute(sync, scale, selector, self._pods, self._metrics, now)
-        else:
-            controller.accept(sync, found.replicas, resource_status(plan, found.utilization, found.average), now)
+            totals = totals_of(columns.columns, columns.samples, number, metric, controller.calculator.rules, now)
+        found = None if totals is None else propose(totals, metric, current, plan.tolerances)
+        status = None if found is None else resource_status(metric, found.utilization, found.average)
+        if found is not None and status is not None:
+            repeated = controller.repeat(hpa, plan, current, found.replicas, status, now)
+            if repeated is not None:
+                return repeated
+        sync = controller.start(hpa)
+        if controller.needs_metrics(sync, scale, now):
+            controller.selectors.update(hpa.metadata.namespace, hpa.metadata.name, selector)
+            if found is None or status is None:
+                controller.compute(sync, scale, selector, self._pods, self._metrics, now)
+            else:
+                controller.accept(sync, found.replicas, status, now)
         return sync
 
     def _write_status(self, hpa: HorizontalPodAutoscaler, outcome: Outcome) -> Steps:
@@ -195,7 +209,12 @@ class HorizontalPodAutoscalers:
         if target is None:
             plural = f"{reference.kind.lower()}s.apps"
             raise ScaleError(f'{plural} "{reference.name}" not found')
-        known = self._selector_texts.get(key)
-        if known is None or known[0] is not target.spec.selector:
-            known = self._selector_texts[key] = target.spec.selector, selector_text(target.spec.selector)
-        return Scale(spec_replicas=target.spec.replicas, status_replicas=target.status.replicas, selector=known[1])
+        known = self._scales.get(key)
+        if known is not None and known[0] is target:
+            return known[1]
+        selector = target.spec.selector
+        is_same = known is not None and known[0].spec.selector is selector
+        text = known[1].selector if known is not None and is_same else selector_text(selector)
+        scale = Scale(spec_replicas=target.spec.replicas, status_replicas=target.status.replicas, selector=text)
+        self._scales[key] = target, scale
+        return scale

@@ -32,6 +32,11 @@ class BudgetLimits:
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets = [_read(budget) for budget in budgets]
 
+    @property
+    def are_any(self) -> bool:
+        """Whether there is a budget at all."""
+        return bool(self._budgets)
+
     def blocking(self, pod: Pod, now: int, *, fully: bool) -> tuple[str, ...]:
         """The names of the budgets that keep the pod from being evicted: now, or with `fully` for good.
 

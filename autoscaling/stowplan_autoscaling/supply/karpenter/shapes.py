@@ -9,7 +9,7 @@ of pkg/scheduling/requirements.go, Karpenter core v1.15.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from stowplan_scheduler.objects import (
     ApiStruct,
     ContainerStatus,
     Pod,
+    PodAffinityTerm,
     PodCondition,
     PodSpec,
     ResourceMap,
@@ -43,12 +44,13 @@ class Shape:
 
     `requirements` take the heaviest preference for a must, unless preferences are ignored; `strict` only what really
     must be. What is asked of the host name stands apart, in `host` and `strict_host`: names of hosts are never shared.
-    `is_valid`: whether Karpenter takes such pods on, once that was asked.
+    `is_valid`: whether Karpenter takes such pods on, once that was asked. `keeps_others_out`: there is required
+    anti-affinity.
     """
 
     __slots__ = (
-        "demand", "has_claims", "host", "is_valid", "key", "labels", "looser", "namespace", "ports", "requests",
-        "requirements", "spec", "strict", "strict_host", "tolerations",
+        "demand", "has_claims", "host", "is_valid", "keeps_others_out", "key", "labels", "looser", "namespace",
+        "ports", "requests", "requirements", "spec", "strict", "strict_host", "tolerations",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +74,13 @@ class Shape:
         self.strict = strict.without((HOSTNAME,))
         self.looser: dict[bool, Shape | None] = {}
         self.is_valid: bool | None = None
+        self.keeps_others_out = bool(anti_terms(spec))
+
+
+def anti_terms(spec: PodSpec) -> Sequence[PodAffinityTerm]:
+    """The required anti-affinity of a pod."""
+    wish = spec.affinity.pod_anti_affinity if spec.affinity else None
+    return wish.required_during_scheduling_ignored_during_execution if wish is not None else ()
 
 
 def pod_requirements(spec: PodSpec, *, preferences: bool) -> Requirements:

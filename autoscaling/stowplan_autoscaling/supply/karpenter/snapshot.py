@@ -13,22 +13,25 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan_scheduler.objects import PodAffinityTerm, Taint
+from stowplan_scheduler.objects import Taint
 
-from .amounts import Amounts, Axis, add, offered
+from .amounts import Amounts, Axis, Demand, add, offered
 from .budget_limits import BudgetLimits
 from .cluster_state import ClusterState
 from .consolidatable import settled_at
 from .instance_types import Column, Mask
 from .node_pools import NodePool
 from .node_rows import NodeRows
+from .pool_counts import PoolCounts, count_nodes
 from .requirements import Algebra, Requirements
+from .room import Room
 from .shapes import Shape
 from .state_nodes import KnownPod, StateNode
 
 Times = NDArray[np.int64]
 
 _NEVER: Final = -(2**63)
+_LAST: Final = 2**63 - 1
 
 
 class LabelClass(NamedTuple):
@@ -74,7 +77,12 @@ class Snapshot:
         self._axis = axis
         self._columns: dict[int, Column] = {}
         self._capacities: dict[str, dict[str, int]] = {}
-        self._fitting: dict[Shape, tuple[Mask, int]] = {}
+        self._fitting: dict[Demand, Mask] = {}
+        self.room = Room(self, self.sound)
+        self._settled_room = self.room
+        self._settled_until = _NEVER
+        """Before this moment, `_settled_room` is what it says."""
+        self._counts: PoolCounts | None = None
         self._classes: list[LabelClass] | None = None
         self._holders: list[tuple[StateNode, KnownPod]] | None = None
 
@@ -88,14 +96,15 @@ class Snapshot:
             self._columns[column] = known
         return known
 
-    def fitting(self, shape: Shape) -> tuple[Mask, int]:
-        """The rows with room for a pod of the shape, and how many they are."""
-        known = self._fitting.get(shape)
+    def fitting(self, demand: Demand) -> Mask:
+        """The rows with room for a pod that demands this; not to be changed."""
+        known = self._fitting.get(demand)
         if known is None:
-            mask = self.sound.copy()
-            for column, amount in shape.demand:
-                mask &= self.column(column) >= amount
-            known = self._fitting[shape] = mask, int(np.count_nonzero(mask))
+            known = self.sound.copy()
+            for column, amount in demand:
+                known &= self.column(column) >= amount
+            known.setflags(write=False)
+            self._fitting[demand] = known
         return known
 
     def capacity(self, pool: str) -> Amounts:
@@ -107,6 +116,26 @@ class Snapshot:
                 if node.pool == pool:
                     add(known, node.capacity())
         return known
+
+    def pool_counts(self) -> PoolCounts:
+        """How many nodes the pools have for their budgets."""
+        if self._counts is None:
+            self._counts = count_nodes(self.nodes)
+        return self._counts
+
+    def none_settles_between(self, then: int, now: int) -> bool:
+        """Whether the nodes that had settled by `then` are those that have by `now`, which is later."""
+        return self.settled is None or not bool(((self.settled > then) & (self.settled <= now)).any())
+
+    def settled_room(self, now: int) -> Room:
+        """The room on the nodes that have settled. `now` never comes before that of an earlier question."""
+        if self.settled is None:
+            return self.room
+        if now >= self._settled_until:
+            has_settled = self.settled <= now
+            self._settled_room = Room(self, self.sound & has_settled)
+            self._settled_until = int(self.settled[~has_settled].min(initial=_LAST))
+        return self._settled_room
 
     def classes(self) -> list[LabelClass]:
         """The pods on nodes that count in topology, by namespace and labels."""
@@ -121,16 +150,10 @@ class Snapshot:
                 (node, known)
                 for node in self.nodes
                 if node.node is not None
-                for known in node.bound.values()
-                if anti_terms(known.shape)
+                for known in (node.bound.values() if node.keeps_others_out else ())
+                if known.shape.keeps_others_out
             ]
         return self._holders
-
-
-def anti_terms(shape: Shape) -> Sequence[PodAffinityTerm]:
-    """The required anti-affinity of a shape."""
-    wish = shape.spec.affinity.pod_anti_affinity if shape.spec.affinity else None
-    return wish.required_during_scheduling_ignored_during_execution if wish is not None else ()
 
 
 def _label_classes(nodes: Sequence[StateNode]) -> list[LabelClass]:

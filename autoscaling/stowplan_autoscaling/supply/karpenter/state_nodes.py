@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_scheduler.objects import Node, Pod, Taint
 from stowplan_scheduler.quantity import NANOS
 
@@ -42,14 +43,14 @@ class StateNode:
 
     `name`, `labels` and `annotations` are the claim's until the node is registered. `is_registered`: Karpenter has
     taken the node over; `is_initialized`: it is complete; both hold for nodes of others. `host`: the host name; `pool`:
-    the name of the pool. `taints` are those that count: not those that vanish while the node starts. `marked`: a
-    disruption command has chosen it.
+    the name of the pool; `is_ready`: the Node is there and says so. `taints` are those that count: not those that
+    vanish while the node starts. `marked`: a disruption command has chosen it.
     """
 
     __slots__ = (
-        "_available", "_capacity", "_daemons", "_full_labels", "_labels", "annotations", "bound", "claim", "host",
-        "is_initialized", "is_registered", "labels", "marked", "name", "node", "nominated_until", "pool", "ports",
-        "taints", "version",
+        "_allocatable", "_available", "_capacity", "_daemons", "_full_labels", "_keeps_out", "_labels", "annotations",
+        "bound", "claim", "host", "is_initialized", "is_ready", "is_registered", "labels", "marked", "name", "node",
+        "nominated_until", "pool", "ports", "taints", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -68,6 +69,7 @@ class StateNode:
         own = node.metadata.labels if node is not None else _NONE
         self.is_registered = claim is None or own.get(REGISTERED) == TRUE
         self.is_initialized = claim is None or own.get(INITIALIZED) == TRUE
+        self.is_ready = node is not None and ready_status(node) == "True"
         self.name, self.labels, self.annotations = "", _NONE, _NONE
         self.taints: tuple[Taint, ...] = ()
         if node is not None and self.is_registered:
@@ -84,6 +86,7 @@ class StateNode:
         self.host: str = self.labels.get(HOSTNAME) or self.name
         self.pool: str | None = self.labels.get(NODE_POOL)
         self._capacity: dict[str, int] | None = None
+        self._allocatable: dict[str, int] | None = None
         self._labels: Requirements | None = None
         self._full_labels: Requirements | None = None
         self._pods_changed()
@@ -92,6 +95,7 @@ class StateNode:
         self.version += 1
         self._available: dict[str, int] | None = None
         self._daemons: dict[str, int] | None = None
+        self._keeps_out: bool | None = None
 
     # ---- amounts ---------------------------------------------------------------------------------------------------
 
@@ -105,10 +109,14 @@ class StateNode:
             self._capacity = own
         return self._capacity
 
-    def allocatable(self) -> dict[str, int]:
+    def allocatable(self) -> Mapping[str, int]:
         """What pods can have of it, in nano units."""
-        own = nano_amounts(self.node.status.allocatable) if self.node is not None else {}
-        return _filled(own, self.claim.allocatable) if self.claim is not None and not self.is_initialized else own
+        if self._allocatable is None:
+            own = nano_amounts(self.node.status.allocatable) if self.node is not None else {}
+            if self.claim is not None and not self.is_initialized:
+                own = _filled(own, self.claim.allocatable)
+            self._allocatable = own
+        return self._allocatable
 
     def available(self) -> Mapping[str, int]:
         """What its pods leave of that, in nano units."""
@@ -150,6 +158,13 @@ class StateNode:
         self.bound[known.key] = known
         self.ports.add(known.key, known.shape.ports)
         self._pods_changed()
+
+    @property
+    def keeps_others_out(self) -> bool:
+        """Whether a pod on the node has required anti-affinity."""
+        if self._keeps_out is None:
+            self._keeps_out = any(known.shape.keeps_others_out for known in self.bound.values())
+        return self._keeps_out
 
     def unbind(self, key: str) -> None:
         """A pod is gone or done."""

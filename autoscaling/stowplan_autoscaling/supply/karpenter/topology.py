@@ -25,8 +25,8 @@ from .labels import HOSTNAME
 from .preferences import SCHEDULE_ANYWAY
 from .requirement import one_of
 from .requirements import Requirements
-from .shapes import Shape
-from .snapshot import Snapshot, anti_terms
+from .shapes import Shape, anti_terms
+from .snapshot import Snapshot
 from .state_nodes import KnownPod, StateNode
 from .templates import DomainUniverse
 from .topology_groups import AFFINITY, ANTI_AFFINITY, SPREAD, Group, GroupKey, Term
@@ -151,7 +151,7 @@ class Topology:
     def _hold(self, shape: Shape, node: StateNode | None) -> tuple[Group, ...]:
         """The groups of a shape's required anti-affinity; with a node, a pod of the shape stands there."""
         found = []
-        for term in anti_terms(shape):
+        for term in anti_terms(shape.spec):
             made = self._affinity_term(ANTI_AFFINITY, shape, term)
             group = self._inverse.get(made.identity)
             if group is None:

@@ -27,6 +27,7 @@ from stowplan_autoscaling.supply.karpenter.disruption.candidates import PoolTota
 from stowplan_autoscaling.supply.karpenter.disruption.cost import disruption_cost, eviction_cost
 from stowplan_autoscaling.supply.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, SPOT
 from stowplan_autoscaling.supply.karpenter.node_pools import BALANCED, WHEN_EMPTY, NodePool
+from stowplan_autoscaling.supply.karpenter.pool_counts import count_nodes
 from stowplan_scheduler.objects import ObjectMeta, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
 from stowplan_scheduler.timestamps import parse_time
 from support.builders import PodBuilder, selector
@@ -391,7 +392,7 @@ def test_nodes_that_go_or_are_not_ready_use_up_the_budget_and_young_ones_do_not_
     nodes = world.state.nodes
 
     def left() -> int:
-        return remaining(world.catalogue.pools, nodes.values(), EMPTY, NOW)["default"]
+        return remaining(world.catalogue.pools, count_nodes(nodes.values()), EMPTY, NOW)["default"]
 
     assert left() == 2
     world.state.mark_for_deletion(["id-a"], NOW)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stowplan_autoscaling.kernel import SECOND
+from stowplan_autoscaling.kernel import MINUTE, SECOND
 from stowplan_autoscaling.supply.karpenter import Budget, Disruption, one_of
 from stowplan_autoscaling.supply.karpenter.disruption import (
     DisruptionController,
@@ -18,6 +18,8 @@ from stowplan_autoscaling.supply.karpenter.disruption import (
     simulation,
 )
 from stowplan_autoscaling.supply.karpenter.disruption.bounds import is_hopeless
+from stowplan_autoscaling.supply.karpenter.disruption.consolidation import VainLook
+from stowplan_autoscaling.supply.karpenter.disruption.methods import Method
 from stowplan_autoscaling.supply.karpenter.labels import ZONE
 from stowplan_autoscaling.supply.karpenter.node_pools import BALANCED, NodePool
 from support.builders import PodBuilder, selector
@@ -170,3 +172,38 @@ def test_a_round_sees_pods_that_came_after_the_last_one() -> None:
     assert [pods for _, pods, _ in claims_of(world.round())] == [["p"]]
     world.pending(PodBuilder("q").req(cpu="1"))
     assert [pods for _, pods, _ in claims_of(world.round(NOW + SECOND))] == [["p", "q"]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_look_that_repeats_one_in_vain_finds_what_a_new_look_finds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Budgets hold nodes back, so that the same is asked again and again while nodes settle one after the other."""
+    drawn = np.random.default_rng(1000 + seed)
+    rules = Disruption(budgets=(Budget(nodes="2"),), consolidate_after=5 * MINUTE)
+    world = World(pool("default", one_of(ZONE, A, B), cpu_below=9, disruption=rules))
+    for number in range(8):
+        quiet_since = NOW - int(drawn.integers(300)) * SECOND
+        there = [pod(drawn, f"o{number}-{each}") for each in range(3)]
+        world.node(f"old{number}", str(drawn.choice(TYPES)), *there, since=quiet_since)
+    quick, thorough = (DisruptionController(DisruptionQueue(world.state)).methods[2:] for _ in range(2))
+    made, now = steps(drawn, 10), NOW
+    for number in range(60):
+        now += 10 * SECOND
+        if number % 6 == 5:
+            made[number // 6](world)
+        for mine, other in zip(quick, thorough, strict=True):
+            answer = answer_of(mine, world, now)
+            with monkeypatch.context() as patched:
+                patched.setattr(VainLook, "is_repeated_by", lambda *_: False)
+                assert answer_of(other, world, now) == answer, (number, mine.kind)
+
+
+def answer_of(method: Method, world: World, now: int) -> tuple[list[str], list[str]] | None:
+    """What a method would do now, of each pool two nodes at the most."""
+    candidates, totals = method.candidates(world.scene, now)
+    made = method.propose(world.scene, candidates, totals, {"default": 2}, now) if candidates else None
+    if made is None:
+        return None
+    nodes = sorted(candidate.name for candidate in made.candidates)
+    return nodes, [claim.types[0].name for claim in made.replacements]

@@ -8,17 +8,48 @@ harder, so nothing that works is ever left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from stowplan_autoscaling.supply.karpenter.amounts import Demand
 from stowplan_autoscaling.supply.karpenter.pods import PENDING
 from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue
-from stowplan_autoscaling.supply.karpenter.shapes import Shape
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod
 
 
+class PodLoad(NamedTuple):
+    """Pods by what they demand."""
+
+    counts: dict[Demand, int]
+    have_begun: bool
+    """Whether none of them is still to start."""
+
+
+def load_of(pods: Iterable[KnownPod]) -> PodLoad:
+    """What pods demand."""
+    counts: dict[Demand, int] = {}
+    have_begun = True
+    for known in pods:
+        demand = known.shape.demand
+        counts[demand] = counts.get(demand, 0) + 1
+        have_begun = have_begun and known.pod.status.phase != PENDING
+    return PodLoad(counts, have_begun)
+
+
+def together(loads: Sequence[PodLoad]) -> PodLoad:
+    """What several lots of pods demand."""
+    if len(loads) == 1:
+        return loads[0]
+    counts: dict[Demand, int] = {}
+    for load in loads:
+        for demand, count in load.counts.items():
+            counts[demand] = counts.get(demand, 0) + count
+    return PodLoad(counts, all(load.have_begun for load in loads))
+
+
 def is_hopeless(
-    snapshot: Snapshot, catalogue: Catalogue, gone: Sequence[str], moving: Sequence[KnownPod], price: float, now: int
+    snapshot: Snapshot, catalogue: Catalogue, gone: Sequence[str], moving: PodLoad, price: float, now: int
 ) -> bool:
     """Whether no machine cheaper than `price` holds what fits on no other node. `gone`: names of the nodes."""
     needed = _needed(snapshot, gone, moving, now)
@@ -33,29 +64,21 @@ def is_hopeless(
     return True
 
 
-def _needed(snapshot: Snapshot, gone: Sequence[str], moving: Sequence[KnownPod], now: int) -> dict[int, int]:
+def _needed(snapshot: Snapshot, gone: Sequence[str], moving: PodLoad, now: int) -> dict[int, int]:
     """By column, what the new machine must have at the least; nothing if it is not clear that one is needed."""
-    others = snapshot.sound.copy()
-    others[[snapshot.rows[name] for name in gone]] = False
-    settled = others
-    if snapshot.settled is not None and all(known.pod.status.phase != PENDING for known in moving):
-        # Pods of candidates stay off nodes that have not settled; those that have not started yet may go there.
-        settled = others & (snapshot.settled <= now)
-    counts: dict[Shape, int] = {}
-    for known in moving:
-        counts[known.shape] = counts.get(known.shape, 0) + 1
+    rows = [snapshot.rows[name] for name in gone]
+    # Pods of candidates stay off nodes that have not settled; those that have not started yet may go there.
+    room = snapshot.settled_room(now) if moving.have_begun else snapshot.room
     total: dict[int, int] = {}
     stranded: dict[int, int] = {}
-    for shape, count in counts.items():
-        mask, _ = snapshot.fitting(shape)
-        fits = bool((mask & settled).any())
-        for column, amount in shape.demand:
+    for demand, count in moving.counts.items():
+        fits = room.takes(demand, rows)
+        for column, amount in demand:
             total[column] = total.get(column, 0) + count * amount
             if not fits:
                 stranded[column] = stranded.get(column, 0) + count * amount
     for column, amount in total.items():
-        room = snapshot.column(column)[settled]
-        lacking = amount - int(room[room > 0].sum())
+        lacking = amount - room.left(column, rows)
         if lacking > stranded.get(column, 0):
             stranded[column] = lacking
     return stranded

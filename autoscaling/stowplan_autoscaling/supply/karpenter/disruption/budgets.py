@@ -11,30 +11,17 @@ from functools import lru_cache
 from typing import Final
 
 from stowplan_autoscaling.cluster.controllers.cron_job import Schedule, parse_schedule
-from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_autoscaling.cluster.int_or_percent import scaled_value
 from stowplan_autoscaling.supply.karpenter.node_pools import Budget, NodePool
-from stowplan_autoscaling.supply.karpenter.state_nodes import StateNode
+from stowplan_autoscaling.supply.karpenter.pool_counts import PoolCounts
 
 UNLIMITED: Final = 2**31 - 1
 
 
-def remaining(pools: Iterable[NodePool], nodes: Iterable[StateNode], reason: str, now: int) -> dict[str, int]:
-    """How many more nodes of each pool may go for a reason.
-
-    Nodes that are on their way out or not ready use up the budget; nodes that are not initialized do not count at all.
-    """
-    sizes: dict[str, int] = {}
-    going: dict[str, int] = {}
-    for node in nodes:
-        claim, pool = node.claim, node.pool or ""
-        if claim is None or not node.is_initialized or claim.terminating:
-            continue
-        sizes[pool] = sizes.get(pool, 0) + 1
-        if node.is_deleting or node.node is None or ready_status(node.node) != "True":
-            going[pool] = going.get(pool, 0) + 1
+def remaining(pools: Iterable[NodePool], counts: PoolCounts, reason: str, now: int) -> dict[str, int]:
+    """How many more nodes of each pool may go for a reason. Those that go anyway, or are not ready, use it up."""
     return {
-        pool.name: max(allowed(pool, sizes.get(pool.name, 0), reason, now) - going.get(pool.name, 0), 0)
+        pool.name: max(allowed(pool, counts.sizes.get(pool.name, 0), reason, now) - counts.going.get(pool.name, 0), 0)
         for pool in pools
     }
 

@@ -20,12 +20,17 @@ from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod, StateNode
 
+from .bounds import PodLoad, load_of
 from .cost import NODE_COST, disruption_cost, node_price
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that may be taken away. `price` per hour; `cost` see `disruption_cost`; `pods` will need another place."""
+    """A node that may be taken away. `price` per hour; `cost` see `disruption_cost`; `pods` will need another place.
+
+    `load`: what the pods demand. `is_guarded`: a pod on the node has the annotation that protects it, perhaps no
+    longer.
+    """
 
     node: StateNode
     claim: NodeClaim
@@ -34,6 +39,8 @@ class Candidate:
     pods: tuple[KnownPod, ...]
     price: float
     cost: float
+    load: PodLoad
+    is_guarded: bool
 
     @property
     def name(self) -> str:
@@ -73,8 +80,8 @@ class _Known(NamedTuple):
     version: int
     pods: tuple[KnownPod, ...]
     cost: float
+    load: PodLoad
     is_guarded: bool
-    """A pod has the annotation that protects it, perhaps no longer."""
 
 
 class _Found(NamedTuple):
@@ -82,6 +89,8 @@ class _Found(NamedTuple):
     catalogue: Catalogue
     candidates: list[Candidate]
     totals: dict[str, PoolTotals]
+    wanted: dict[Callable[[Candidate], bool], list[Candidate]]
+    """The candidates that a method wants, of those methods that have asked."""
 
 
 class CandidateFinder:
@@ -97,7 +106,8 @@ class CandidateFinder:
     ) -> tuple[list[Candidate], dict[str, PoolTotals]]:  # fmt: skip
         """The candidates that a method wants, by name, and the totals of their pools.
 
-        `taken` says which nodes (by provider id) a command holds already.
+        `taken` says which nodes (by provider id) a command holds already. The lists are not to be changed; the very
+        same list comes again as long as nothing has changed, not even with time.
         """
         known = self._found.get(eventual)
         if known is None or known.snapshot is not snapshot or known.catalogue is not catalogue:
@@ -107,11 +117,14 @@ class CandidateFinder:
                 candidate = self._candidate(node, catalogue, snapshot.limits, now, taken, eventual=eventual)
                 if candidate is not None:
                     found[node.name] = candidate
-            known = _Found(snapshot, catalogue, list(found.values()), self._totals(nodes, found, catalogue))
+            known = _Found(snapshot, catalogue, list(found.values()), self._totals(nodes, found, catalogue), {})
             if not any(node.is_nominated(now) or self._of(node).is_guarded for node in nodes):
                 # Nothing in it runs out with time.
                 self._found[eventual] = known
-        return [candidate for candidate in known.candidates if wanted(candidate)], known.totals
+        chosen = known.wanted.get(wanted)
+        if chosen is None:
+            chosen = known.wanted[wanted] = [candidate for candidate in known.candidates if wanted(candidate)]
+        return chosen, known.totals
 
     def _candidate(
         self, node: StateNode, catalogue: Catalogue, limits: BudgetLimits, now: int, taken: Callable[[str], bool],
@@ -129,7 +142,8 @@ class CandidateFinder:
             return None
         row = table.rows.get(node.labels.get(INSTANCE_TYPE, ""))
         item = None if row is None else table.types[row]
-        return Candidate(node, claim, pool, item, known.pods, node_price(node.labels, item), known.cost)
+        price = node_price(node.labels, item)
+        return Candidate(node, claim, pool, item, known.pods, price, known.cost, known.load, known.is_guarded)
 
     def _of(self, node: StateNode) -> _Known:
         known = self._known.get(id(node))
@@ -139,11 +153,13 @@ class CandidateFinder:
             pods = tuple(bound for bound in node.bound.values() if is_reschedulable(bound.pod))
             guarded = any(DO_NOT_DISRUPT in bound.pod.metadata.annotations for bound in node.bound.values())
             cost = disruption_cost(bound.pod for bound in pods)
-            known = self._known[id(node)] = _Known(node, node.version, pods, cost, guarded)
+            known = self._known[id(node)] = _Known(node, node.version, pods, cost, load_of(pods), guarded)
         return known
 
     @staticmethod
     def _lets_go(known: _Known, limits: BudgetLimits, now: int) -> bool:
+        if not known.is_guarded and not limits.are_any:
+            return True
         pods = [bound.pod for bound in known.node.bound.values()]
         if known.is_guarded and not all(is_disruptable(pod, now) for pod in pods):
             return False

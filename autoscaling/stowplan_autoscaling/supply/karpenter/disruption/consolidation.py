@@ -5,7 +5,7 @@ Follows pkg/controllers/disruption/consolidation.go of Karpenter core v1.15.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from stowplan_autoscaling.supply.karpenter.claims import Claim
@@ -37,6 +37,34 @@ class Memo:
     def mark(self, state: ClusterState, now: int) -> None:
         """There was nothing to do."""
         self._seen = state.consolidation_state(now)
+
+
+class VainLook:
+    """A look that found nothing to do. Another one at the very same things would find nothing either.
+
+    Where budgets hold nodes back, a method looks again every ten seconds (see `Memo`), mostly at the same things.
+    """
+
+    def __init__(
+        self, scene: Scene, candidates: Sequence[Candidate], budgets: Mapping[str, int], now: int, *, held_back: bool
+    ) -> None:
+        self.held_back = held_back
+        """Whether a budget held a node back."""
+        self._snapshot = scene.snapshot
+        self._candidates = candidates
+        self._budgets = budgets
+        self._now = now
+
+    def is_repeated_by(
+        self, scene: Scene, candidates: Sequence[Candidate], budgets: Mapping[str, int], now: int
+    ) -> bool:
+        """Whether a look at these would be the same: nothing has changed, and no node has settled in between.
+
+        The same list of candidates also says that nothing else in the cluster runs out with time.
+        """
+        if candidates is not self._candidates or scene.snapshot is not self._snapshot or budgets != self._budgets:
+            return False
+        return self._snapshot.none_settles_between(self._now, now)
 
 
 def may_consolidate(candidate: Candidate) -> bool:

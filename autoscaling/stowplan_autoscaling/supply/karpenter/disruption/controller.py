@@ -90,5 +90,5 @@ class DisruptionController:
         candidates, totals = method.candidates(scene, now)
         if not candidates:
             return None
-        budgets = remaining(scene.catalogue.pools, scene.state.nodes.values(), method.reason, now)
+        budgets = remaining(scene.catalogue.pools, scene.snapshot.pool_counts(), method.reason, now)
         return method.propose(scene, candidates, totals, budgets, now)

@@ -14,11 +14,12 @@ from typing import ClassVar, Final
 from stowplan_autoscaling.supply.karpenter.claims import Claim
 from stowplan_autoscaling.supply.karpenter.node_claims import NodeClaim
 from stowplan_autoscaling.supply.karpenter.requirements import Requirements
+from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 
 from .balanced import approves, may_pass
 from .candidates import Candidate, CandidateFinder, PoolTotals
 from .commands import DRIFTED, EMPTY, UNDERUTILIZED, Command
-from .consolidation import Memo, by_ratio, cheaper_than, consolidate, may_consolidate
+from .consolidation import Memo, VainLook, by_ratio, cheaper_than, consolidate, may_consolidate
 from .simulation import Scene
 from .validation import Validator
 
@@ -40,12 +41,18 @@ class Method(ABC):
         self._finder = finder
         self._taken = taken
         self._validator = Validator(finder, self.wants, taken, self.reason)
+        self._uninteresting: Snapshot | None = None
+        """The last one without a node that the method looks at."""
 
     def candidates(self, scene: Scene, now: int) -> tuple[list[Candidate], dict[str, PoolTotals]]:
         """The nodes that the method may choose from, by name, and the totals of their pools."""
-        if not any(node.claim is not None and self.looks_at(node.claim) for node in scene.snapshot.nodes):
+        snapshot = scene.snapshot
+        if snapshot is self._uninteresting:
             return [], {}
-        return self._finder.find(scene.snapshot, scene.catalogue, self.wants, now, self._taken, eventual=self.eventual)
+        if not any(node.claim is not None and self.looks_at(node.claim) for node in snapshot.nodes):
+            self._uninteresting = snapshot
+            return [], {}
+        return self._finder.find(snapshot, scene.catalogue, self.wants, now, self._taken, eventual=self.eventual)
 
     def is_idle(self, scene: Scene, now: int) -> bool:
         """Whether nothing has changed since the method last found nothing to do."""
@@ -82,6 +89,7 @@ class Consolidation(Method):
     def __init__(self, finder: CandidateFinder, taken: Callable[[str], bool]) -> None:
         super().__init__(finder, taken)
         self._memo = Memo()
+        self._vain: VainLook | None = None
 
     def is_idle(self, scene: Scene, now: int) -> bool:
         return self._memo.is_consolidated(scene.state, now)
@@ -95,10 +103,17 @@ class Consolidation(Method):
     ) -> Command | None:  # fmt: skip
         if self.is_idle(scene, now):
             return None
-        command, held_back = self.search(scene, by_ratio(candidates), totals, budgets, now)
-        if command is None and not held_back:
+        if self._vain is not None and self._vain.is_repeated_by(scene, candidates, budgets, now):
+            held_back = self._vain.held_back
+        else:
+            known = dict(budgets)
+            command, held_back = self.search(scene, by_ratio(candidates), totals, budgets, now)
+            if command is not None:
+                return command
+            self._vain = VainLook(scene, candidates, known, now, held_back=held_back)
+        if not held_back:
             self._memo.mark(scene.state, now)
-        return command
+        return None
 
     @abstractmethod
     def search(

@@ -14,7 +14,7 @@ from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue, Engine, R
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod
 
-from .bounds import is_hopeless
+from .bounds import PodLoad, is_hopeless, load_of, together
 from .candidates import Candidate, total_price
 
 UNINITIALIZED = "would schedule against an uninitialized node"
@@ -45,8 +45,14 @@ class Scene:
             known
             for candidate in candidates
             for known in candidate.pods
-            if limits.is_currently_reschedulable(known.pod, now)
+            if not (candidate.is_guarded or limits.are_any) or limits.is_currently_reschedulable(known.pod, now)
         ]
+
+    def _load(self, candidates: Sequence[Candidate], now: int) -> PodLoad:
+        """What `moving` demand."""
+        if self.snapshot.limits.are_any or any(candidate.is_guarded for candidate in candidates):
+            return load_of(self.moving(candidates, now))
+        return together([candidate.load for candidate in candidates])
 
     def without(self, candidates: Sequence[Candidate], now: int, *, consolidating: bool) -> Results | None:
         """The scheduling round without the candidates; None if one of them is on its way out already.
@@ -58,9 +64,11 @@ class Scene:
         gone = [candidate.name for candidate in candidates]
         if not snapshot.deleting_names.isdisjoint(gone):
             return None
-        moving = self.moving(candidates, now)
-        if consolidating and is_hopeless(snapshot, self.catalogue, gone, moving, total_price(candidates), now):
+        if consolidating and is_hopeless(
+            snapshot, self.catalogue, gone, self._load(candidates, now), total_price(candidates), now
+        ):
             return None
+        moving = self.moving(candidates, now)
         leaving = leaving_pods(snapshot, now)
         round_ = Scheduler(
             self.engine, self.catalogue, self.state, snapshot, now, [*moving, *leaving], gone,

@@ -73,4 +73,4 @@ class Validator:
         return [candidate for candidate in found if candidate.name in names]
 
     def _budgets(self, scene: Scene, now: int) -> dict[str, int]:
-        return remaining(scene.catalogue.pools, scene.state.nodes.values(), self._reason, now)
+        return remaining(scene.catalogue.pools, scene.snapshot.pool_counts(), self._reason, now)
