@@ -21,7 +21,7 @@ from stowplan_scheduler.framework.interface import PostFilterResult
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Profile
 from stowplan_scheduler.framework.status import Code, Status
-from stowplan_scheduler.queue import AlreadyQueuedError, NominatingMode, QueuedPodInfo
+from stowplan_scheduler.queue import SECOND, AlreadyQueuedError, NominatingMode, QueuedPodInfo
 
 if TYPE_CHECKING:
     from stowplan_scheduler.preemption.executor import PreemptionExecutor
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_PERMIT_WAIT = 15 * 60 * 1_000_000_000
 NOTE_LIMIT = 1024
+MOST_ATTEMPTS = 15
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -319,7 +320,7 @@ class Attempts:
             if not outcome.is_done:
                 self._binding_failed(binding, Failure(rejected=False, message=outcome.message), now)
             elif binding.is_binding:
-                self._bound(binding)
+                self._bound(binding, now)
             else:
                 self._next_step(binding, now)
             return
@@ -330,11 +331,14 @@ class Attempts:
             if step.activate is not None:
                 self._s.queue.activate([step.activate], now)
 
-    def _bound(self, binding: Binding) -> None:
+    def _bound(self, binding: Binding, now: int) -> None:
         pod, profile = binding.pod, binding.profile
         info = binding.assumed
         self._s.observe("schedule_attempts_total", 1, result="scheduled", profile=profile.scheduler_name)
         self._s.observe("pod_scheduling_attempts", pod.attempts)
+        if pod.initial_attempt_timestamp is not None:
+            waited = (now - pod.initial_attempt_timestamp) / SECOND
+            self._s.observe("pod_scheduling_sli_duration_seconds", waited, attempts=_attempts_label(pod.attempts))
         if pod.was_flushed_from_unschedulable:
             self._s.observe("pod_scheduled_after_flush_total", 1)
         note = f"Successfully assigned {info.key} to {binding.node_name}"
@@ -435,6 +439,11 @@ class Attempts:
                 note=truncated(note),
             )
         )
+
+
+def _attempts_label(attempts: int) -> str:
+    """Capped, so that the metric does not get a series for each number."""
+    return str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
 
 
 def truncated(note: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from stowplan_scheduler.effects import DONE, Outcome
@@ -33,6 +35,20 @@ ApiObject = (
     | PriorityClass
 )
 """The kinds that the scheduler watches. Priority classes are resolved by admission; they are accepted and ignored."""
+
+WATCHED: Final = (
+    "Namespace",
+    "Service",
+    "ReplicationController",
+    "ReplicaSet",
+    "StatefulSet",
+    "PodDisruptionBudget",
+    "DeviceClass",
+    "ResourceSlice",
+    "Node",
+    "Pod",
+)
+"""The kinds whose changes matter, in the order in which a scheduler is told of what is there at the start."""
 
 
 class ObjectAdded(msgspec.Struct, frozen=True):

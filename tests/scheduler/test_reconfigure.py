@@ -121,11 +121,12 @@ def test_a_new_gate_holds_back_who_waits_already() -> None:
 
 def test_pods_of_a_new_profile_enter_in_the_order_in_which_they_came() -> None:
     world = Running(node("n").build())
-    for name in ("b", "a"):
+    names = "h b c a e f g d".split()
+    for name in names:
         world.add(pod(name).scheduler("late").build())
     assert not world.scheduler.has_work()
     world.by(profile("late"))
-    assert [only(world.cycle(), Bind).pod.key for _ in range(2)] == ["default/b", "default/a"]
+    assert [only(world.cycle(), Bind).pod.metadata.name for _ in names] == names
 
 
 def test_pods_of_a_profile_that_is_gone_wait_until_it_is_back() -> None:

@@ -114,7 +114,11 @@ def test_a_pod_is_bound_and_the_event_comes_with_the_answer() -> None:
     effects = world.done(bind)
     event = only(effects, RecordEvent)
     assert (event.type, event.reason, event.note) == ("Normal", "Scheduled", "Successfully assigned default/p to n")
-    assert samples(effects) == {"schedule_attempts_total": 1, "pod_scheduling_attempts": 1}
+    assert samples(effects) == {
+        "schedule_attempts_total": 1,
+        "pod_scheduling_attempts": 1,
+        "pod_scheduling_sli_duration_seconds": 0,
+    }
 
 
 def test_the_binding_may_be_seen_before_it_is_answered() -> None:

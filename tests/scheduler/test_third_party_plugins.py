@@ -481,13 +481,15 @@ class Stopwatch:
     def __init__(self) -> None:
         self.time = 0
         self.seen: list[tuple[str, str, int]] = []
+        self.statuses: set[tuple[str, str, str]] = set()
 
     def clock(self) -> int:
         self.time += 1
         return self.time
 
-    def observe(self, plugin: str, point: str, nanoseconds: int) -> None:
+    def observe(self, plugin: str, point: str, status: str, nanoseconds: int) -> None:
         self.seen.append((plugin, point, nanoseconds))
+        self.statuses.add((plugin, point, status))
 
 
 def test_hooks_hear_of_every_call_of_a_plugin() -> None:
@@ -501,6 +503,8 @@ def test_hooks_hear_of_every_call_of_a_plugin() -> None:
     assert {("First", point) for point in ("Reserve", "Permit", "PreBind", "PostBind")} <= seen
     assert ("DefaultBinder", "Bind") in seen
     assert {nanoseconds for _, _, nanoseconds in watch.seen} == {1}
+    assert {("NodePorts", "PreFilter", "Skip"), ("Judge", "Filter", "Success")} <= watch.statuses
+    assert ("DefaultBinder", "Bind", "Success") in watch.statuses
 
 
 class RaisesOnce(ReservePlugin, PermitPlugin):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from .interface import Plugin
+from .status import Code, Status
 
 POINTS = {
     "pre_enqueue": "PreEnqueue",
@@ -35,8 +36,12 @@ class Hooks(Protocol):
     def clock(self) -> int:
         """Nanoseconds of any monotonic clock."""
 
-    def observe(self, plugin: str, point: str, nanoseconds: int) -> None:
-        """A call of `plugin` at `point` took that long. Vector rules answer for many nodes per call."""
+    def observe(self, plugin: str, point: str, status: str, nanoseconds: int) -> None:
+        """A call of `plugin` at `point` took that long. Vector rules answer for many nodes per call.
+
+        `status`: upstream's word for the code that it returned; of a vector rule, and of anything else without a code,
+        Success.
+        """
 
 
 def time_plugin(plugin: Plugin, hooks: Hooks) -> None:
@@ -50,9 +55,19 @@ def time_plugin(plugin: Plugin, hooks: Hooks) -> None:
 def _timed(function: Callable[..., Any], plugin: str, point: str, hooks: Hooks) -> Callable[..., Any]:
     def measured(*args: Any, **kwargs: Any) -> Any:
         began = hooks.clock()
+        status = Code.ERROR.label
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            status = _status(result)
+            return result
         finally:
-            hooks.observe(plugin, point, hooks.clock() - began)
+            hooks.observe(plugin, point, status, hooks.clock() - began)
 
     return measured
+
+
+def _status(result: object) -> str:
+    if isinstance(result, tuple) and result:
+        result = result[0]  # Permit: the status and how long to wait
+    status = result if isinstance(result, Status) else getattr(result, "status", None)
+    return status.code.label if isinstance(status, Status) else Code.SUCCESS.label
