@@ -50,11 +50,16 @@ $(VENV)/.installed: $(VENV)/.pins pyproject.toml
 .PHONY: venv
 venv: $(VENV)/.installed ## the virtual environment .venv with pinned versions
 
+IMAGE_LOCK := --constraint constraints.txt --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+  --no-header --no-annotate --no-emit-index-url --quiet
 .PHONY: lock
 lock: ## write constraints.txt anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --quiet --output-file constraints.txt $(ARGS)
 	sed -i.old '1i # Written by "make lock" from pyproject.toml; used with pip install --require-hashes.' constraints.txt && rm constraints.txt.old
+	@# The image's own lists: what Stowplan needs, and what builds it, in the versions of constraints.txt.
+	uv pip compile pyproject.toml $(IMAGE_LOCK) --output-file deploy/image/requirements.txt
+	echo hatchling | uv pip compile - $(IMAGE_LOCK) --output-file deploy/image/build-requirements.txt
 
 # ---- the main job -------------------------------------------------------------------------------------------------------------
 
@@ -62,11 +67,25 @@ lock: ## write constraints.txt anew from pyproject.toml (needs uv)
 demo: venv ## half a day of the bookshop with two candidates, and the report: build/bookshop/report.html
 	@$(BIN)/stowplan $(DEMO)
 
+.PHONY: demo-cluster
+demo-cluster: venv ## the bookshop's profile on a real control plane, beside kube-scheduler; about a minute (needs Go; the first build takes minutes)
+	@tests/conformance/build.sh rig kwok >/dev/null
+	@$(BIN)/python tests/integration/demo_cluster.py $(ARGS)
+
 # ---- checks -------------------------------------------------------------------------------------------------------------------
 
 .PHONY: test
 test: venv ## all tests, with coverage
 	@$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
+
+# How many seeds `make soak` runs.
+SEEDS ?= 1000
+
+.PHONY: soak
+soak: venv ## the fault simulation of workers (SEEDS=1000, every crash point), then 50 deaths on a real control plane; half an hour
+	@PYTHONPATH=tests $(BIN)/python -m worker_simulation --seeds $(SEEDS) --keep-going $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m worker_simulation.crash_points
+	@STOWPLAN_FAULT_SEEDS=10 $(BIN)/python -m pytest -q --no-cov tests/integration/test_worker_faults.py
 
 .PHONY: lint
 lint: venv ## ruff, mypy and the layer contracts
@@ -80,10 +99,16 @@ format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# ---- what is generated ----------------------------------------------------------------------------------------------------------
+
+.PHONY: crds
+crds: venv ## write crds/ anew from the models in operator/ and autoscaling/
+	@$(BIN)/python -m stowplan_operator.resources crds crds
+
 # ---- the real kube-scheduler, controllers and control plane ----------------------------------------------------------------------
 
 .PHONY: oracle
-oracle: ## build the real kube-scheduler, controllers and control plane that tests ask (needs Go)
+oracle: ## build the real kube-scheduler, controllers, control plane and kwok that tests ask (needs Go)
 	@tests/conformance/build.sh
 
 .PHONY: study
@@ -106,6 +131,11 @@ bench: venv ## the tables of speeds, beside the real kube-scheduler and controll
 	@$(BIN)/python tests/benchmarks/cluster_rate.py $(CLUSTER_ARGS)
 	@$(BIN)/python tests/benchmarks/supply_rate.py karpenter
 	@$(BIN)/python tests/benchmarks/supply_rate.py cluster-autoscaler
+
+.PHONY: bench-worker
+bench-worker: venv ## pods per second of kube-scheduler and a worker in turn, on a real control plane: five to ten minutes (needs Go)
+	@tests/conformance/build.sh rig >/dev/null
+	@$(BIN)/python tests/benchmarks/worker_rate.py $(ARGS)
 
 .PHONY: live-check
 live-check: venv ## predict, then observe a real HPA, scheduler and Karpenter: docs/live-check.md (needs Go, openssl; 15 minutes)

@@ -86,15 +86,40 @@ def rig() -> Path:
 
 
 @pytest.fixture(scope="session")
-def control_plane(rig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def kwok() -> Path:
+    """The program that plays nodes and kubelets: ``STOWPLAN_KWOK``, by default what ``make oracle`` built."""
+    from live.peers import KWOK
+
+    return _program(KWOK, "STOWPLAN_KWOK", "kwok, which plays nodes and kubelets")
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """One real control plane for all tests, without scheduler: etcd, API server, controllers.
 
-    Its logs stay in pytest's temporary folder; the report of a failed test names it.
+    Its logs stay in pytest's temporary folder; the report of a failed test names it. STOWPLAN_KUBECONFIG names
+    a cluster to use instead.
     """
     from integration.control_plane import ControlPlane
+    from integration.given_cluster import GivenCluster, given_kubeconfig
 
-    with ControlPlane(rig, tmp_path_factory.mktemp("control-plane")) as plane:
+    folder = tmp_path_factory.mktemp("control-plane")
+    given = given_kubeconfig()
+    if given is not None:
+        yield GivenCluster(given, folder)
+        return
+    with ControlPlane(request.getfixturevalue("rig"), folder) as plane:
         yield plane
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With a cluster of somebody else's, run what runs on any cluster."""
+    if not os.environ.get("STOWPLAN_KUBECONFIG"):
+        return
+    reason = "needs a control plane of its own, and STOWPLAN_KUBECONFIG names somebody else's"
+    for item in items:
+        if item.get_closest_marker("rig") and not item.get_closest_marker("any_cluster"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the Go programs that the tests and benchmarks compare with: the real kube-scheduler and the real controllers
-# behind a JSON interface, and a real control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler).
+# behind a JSON interface, a real control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler), and kwok,
+# which plays its nodes and kubelets.
 #
-#   tests/conformance/build.sh [oracle|controllers|bench|rig]...        (default: all)
+#   tests/conformance/build.sh [oracle|controllers|bench|rig|kwok]...        (default: all)
 #
 # The programs are written to $STOWPLAN_BUILD/bin, by default to the user's cache folder, never into the tree.
 # The paths of what was built are printed on stdout, progress goes to stderr.
@@ -23,8 +24,23 @@ module_of() {
         controllers) echo "$root/tests/conformance/controllers" ;;
         bench) echo "$root/tests/benchmarks/upstream" ;;
         rig) echo "$root/tests/integration/rig" ;;
-        *) echo "build.sh: unknown program '$1': one of oracle, controllers, bench, rig" >&2; return 2 ;;
+        kwok) ;;
+        *) echo "build.sh: unknown program '$1': one of oracle, controllers, bench, rig, kwok" >&2; return 2 ;;
     esac
+}
+
+# Not a module of this tree: its dependencies have versions of their own. The version is part of the file's name.
+kwok=v0.8.0
+install_kwok() {
+    local file=$out/kwok-$kwok
+    if [ ! -x "$file" ]; then
+        require_go "$root/tests/integration/rig"
+        echo "build.sh: building kwok $kwok (a minute or two the first time)" >&2
+        (cd "$scratch" && GOBIN=$scratch go install -trimpath -ldflags "-s -w" "sigs.k8s.io/kwok/cmd/kwok@$kwok") || exit 1
+        cp "$scratch/kwok" "$file.new.$$"
+        mv -f "$file.new.$$" "$file"
+    fi
+    echo "$file"
 }
 
 # Asked inside the module: a Go that may fetch a newer toolchain answers with that one.
@@ -43,12 +59,16 @@ require_go() {
     fi
 }
 
-if [ $# -eq 0 ]; then set -- oracle controllers bench rig; fi
+if [ $# -eq 0 ]; then set -- oracle controllers bench rig kwok; fi
 for name in "$@"; do module_of "$name" >/dev/null; done
 mkdir -p "$out"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 for name in "$@"; do
+    if [ "$name" = kwok ]; then
+        install_kwok
+        continue
+    fi
     module=$(module_of "$name")
     require_go "$module"
     echo "build.sh: building $name (several minutes the first time)" >&2

@@ -5,7 +5,8 @@
         peers.start_metrics_server()
 
 Each is a process that ends with this one, with a log in the folder. TLS is verified everywhere: kwok and metrics-server
-serve with a certificate made for the occasion, which its clients are given.
+serve with a certificate made for the occasion, which its clients are given. Where nobody asks kwok for what pods use,
+it needs none.
 """
 
 from __future__ import annotations
@@ -101,12 +102,13 @@ class Peers:
     """Those of one control plane; a context manager that stops them.
 
     `programs`: the folder that ``tests/live/build.sh`` writes to. Logs go to the folder of the control plane.
+    `certificates`: None for kwok alone.
     """
 
-    def __init__(self, plane: ControlPlane, programs: Path, certificates: Certificates) -> None:
+    def __init__(self, plane: ControlPlane, programs: Path, certificates: Certificates | None = None) -> None:
         self._plane = plane
         self._programs = programs
-        self._certificates = certificates
+        self._given = certificates
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.kubelet_port, self.metrics_port, *self._karpenter_ports = free_ports(4)
 
@@ -125,17 +127,31 @@ class Peers:
 
     def start_kwok(self) -> None:
         """Nodes with the annotation kwok.x-k8s.io/node=fake and their pods live from now on."""
-        serving = self._certificates.kubelets
         self._run(
             KWOK,
             *("--config", str(HERE / "kwok.yaml"), "--enable-crds", ""),
             *("--kubeconfig", self._kubeconfig),
             *("--node-ip", HOST, "--node-port", str(self.kubelet_port)),
             *("--server-address", f"{HOST}:{self.kubelet_port}"),
-            *("--tls-cert-file", str(serving.certificate), "--tls-private-key-file", str(serving.key)),
+            *self._serving(),
         )
+        if self._given is None:
+            self._wait(KWOK, lambda: _is_well(self.kubelet_port, "/healthz"))
+            return
         with contextlib.closing(self.kubelets) as kubelets:
             self._wait(KWOK, lambda: _answers(kubelets, "/healthz"))
+
+    def _serving(self) -> tuple[str, ...]:
+        if self._given is None:
+            return ()
+        kubelets = self._given.kubelets
+        return "--tls-cert-file", str(kubelets.certificate), "--tls-private-key-file", str(kubelets.key)
+
+    @property
+    def _certificates(self) -> Certificates:
+        if self._given is None:
+            raise ValueError("these peers were made without certificates")
+        return self._given
 
     @property
     def kubelets(self) -> KubeApi:
@@ -187,7 +203,8 @@ class Peers:
         self._run(
             KARPENTER, "--metrics-port", str(metrics), "--health-probe-port", str(health), environment=environment
         )
-        self._wait(KARPENTER, lambda: _is_ready(health))
+        # Karpenter's probe speaks plain HTTP.
+        self._wait(KARPENTER, lambda: _is_well(health, "/readyz"))
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -269,11 +286,10 @@ def _is_created(api: KubeApi, manifest: Mapping[str, Any]) -> bool:
     return api.create(dict(manifest)).is_success
 
 
-def _is_ready(port: int) -> bool:
-    """Karpenter's probe speaks plain HTTP."""
+def _is_well(port: int, path: str) -> bool:
     connection = http.client.HTTPConnection(HOST, port, timeout=5)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/readyz")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     return False
 

@@ -19,6 +19,10 @@ COMMANDS = (
     CommandSource(
         "compare", "stowplan_operator.cli.compare", "which of several settings is better: cost, waiting, risk"
     ),
+    CommandSource("operator", "stowplan_operator.cli.operator", "have SchedulerProfiles run on a cluster"),
+    CommandSource("worker", "stowplan_operator.cli.worker", "run scheduler profiles on a cluster"),
+    CommandSource("story", "stowplan_operator.cli.story", "what a worker did with one pod"),
+    CommandSource("profile", "stowplan_operator.cli.profile", "convert, check and compare scheduler profiles"),
     CommandSource("bench", "stowplan_operator.cli.bench", "how fast the scheduler is"),
 )
 """A command whose module is not there is not offered."""

@@ -43,3 +43,12 @@ def check_parquet() -> None:
 
     if not is_available():
         raise BadInput("--parquet: needs pyarrow, which is not installed; CSV files are written without it")
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """The parts of HOST:PORT, as --bind takes it; IPv6 in brackets. Raises click.BadParameter."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f'"{text}" is not HOST:PORT, as in 0.0.0.0:10270', param_hint="--bind")
+    return host or "0.0.0.0", int(port)  # noqa: S104 - asked for, as in :10270
