@@ -7,7 +7,7 @@ import pytest
 from integration.manifests import container, limit_range, pod, quota, resources, sidecar, simple_pod
 from integration.side_by_side import Both
 
-pytestmark = pytest.mark.rig
+pytestmark = [pytest.mark.rig, pytest.mark.any_cluster]
 
 BOUNDS = limit_range(
     {

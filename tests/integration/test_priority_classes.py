@@ -7,7 +7,7 @@ import pytest
 from integration.manifests import priority_class, simple_pod
 from integration.side_by_side import Both
 
-pytestmark = pytest.mark.rig
+pytestmark = [pytest.mark.rig, pytest.mark.any_cluster]
 
 
 def test_priorities_are_resolved_and_refused_alike(both: Both) -> None:

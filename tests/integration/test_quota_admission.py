@@ -16,7 +16,7 @@ from integration.manifests import (
 )
 from integration.side_by_side import Both
 
-pytestmark = pytest.mark.rig
+pytestmark = [pytest.mark.rig, pytest.mark.any_cluster]
 
 
 def test_requests_limits_and_counts_are_charged_and_refused_alike(both: Both) -> None:

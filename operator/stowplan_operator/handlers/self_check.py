@@ -1,0 +1,99 @@
+"""What an operator needs before it starts: a cluster that knows our kinds, its namespace, and its rights.
+
+A right that is missing would show up much later, as something that silently does not happen; so all are asked for at
+the start, and one message says what is missing. An API server that has just been started denies everything for about a
+second, and takes a moment to know a new kind; so a "no" is asked about again for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from stowplan_operator.api.call import Call, encode
+from stowplan_operator.api.client import ApiClient
+from stowplan_operator.api.kinds import LEASES
+from stowplan_operator.api.rights import Right
+
+from .names import API_VERSION, KINDS, LEASE, PLURALS
+
+PATIENCE: Final = 5.0
+"""Seconds that a "no" may take to become a "yes"."""
+
+_PAUSE: Final = 0.5
+_AT_ONCE: Final = 8
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class NotReadyError(Exception):
+    """The cluster is not ready for an operator; the text says what is missing, and what to do about it."""
+
+
+async def check_cluster(
+    client: ApiClient, namespace: str, rights: Sequence[Right], *, patience: float = PATIENCE
+) -> None:
+    """Raises NotReadyError if, after `patience` seconds, something is still missing."""
+    deadline = asyncio.get_running_loop().time() + patience
+    while True:
+        missing = (
+            await _kinds(client) or await _namespace(client, namespace) or await _rights(client, namespace, rights)
+        )
+        if not missing:
+            return
+        if asyncio.get_running_loop().time() >= deadline:
+            raise NotReadyError(missing)
+        await asyncio.sleep(_PAUSE)
+
+
+async def _kinds(client: ApiClient) -> str:
+    reply = await client.call(Call("GET", f"/apis/{API_VERSION}"))
+    if reply.status == 404:
+        known: set[str] = set()
+    elif reply.is_success:
+        known = {entry["kind"] for entry in reply.json().get("resources") or () if "/" not in entry["name"]}
+    else:
+        return f"the API server does not answer as it should: {reply.message}"
+    missing = [kind for kind in KINDS if kind not in known]
+    if not missing:
+        return ""
+    files = " ".join(f"-f crds/{PLURALS[kind]}.stowplan.io.yaml" for kind in missing)
+    return f"the cluster does not know {', '.join(missing)} ({API_VERSION}): apply them with kubectl apply {files}"
+
+
+async def _namespace(client: ApiClient, namespace: str) -> str:
+    """A Lease that is only tried, since reading namespaces is a right that nothing else needs."""
+    body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": {"name": LEASE}}
+    call = Call("POST", LEASES.path(namespace=namespace), (("dryRun", "All"),), encode(body))
+    reply = await client.call(call)
+    if reply.status == 404:
+        return (
+            f"there is no namespace {namespace}: make it with kubectl create namespace {namespace}, or set --namespace"
+        )
+    # Whatever else is wrong, rights or the connection, is found by those who come next.
+    return ""
+
+
+async def _rights(client: ApiClient, namespace: str, rights: Sequence[Right]) -> str:
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(right: Right) -> tuple[bool, str]:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": right.attributes(namespace)},
+        }
+        async with slots:
+            reply = await client.call(Call("POST", _REVIEWS, body=encode(body)))
+        if not reply.is_success:
+            return False, reply.message
+        return reply.json()["status"].get("allowed") is True, ""
+
+    answers = await asyncio.gather(*(ask(right) for right in rights))
+    missing = [str(right) for right, (allowed, _) in zip(rights, answers, strict=True) if not allowed]
+    if not missing:
+        return ""
+    why = next((message for _, message in answers if message), "")
+    if why:
+        return f"its rights cannot be checked: {why}"
+    return f"the operator may not: {', '.join(missing)}; deploy/kustomize/base has the roles"
