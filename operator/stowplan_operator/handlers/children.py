@@ -160,10 +160,18 @@ class Child:
 
     async def _status(self) -> Any:
         """What it answers; None if it does not."""
+        page = await self.page("/status")
+        try:
+            return None if page is None else json.loads(page)
+        except ValueError:
+            return None
+
+    async def page(self, path: str) -> bytes | None:
+        """A page that the worker serves; None if it does not answer."""
         try:
             port = json.loads(self._ready.read_bytes())["port"]
-            async with self._http.get(f"http://{LOOPBACK}:{port}/status") as response:
-                return await response.json() if response.status == 200 else None
+            async with self._http.get(f"http://{LOOPBACK}:{port}{path}") as response:
+                return await response.read() if response.status == 200 else None
         except (OSError, ValueError, KeyError, TypeError, aiohttp.ClientError, TimeoutError):
             return None
 
@@ -231,6 +239,11 @@ class ChildWorkers:
     def reports(self) -> Sequence[WorkerReport]:
         """Of the workers of all groups."""
         return [child.report for child in self._children.values()]
+
+    async def metrics(self, group: str) -> bytes | None:
+        """What the worker of a group serves to Prometheus: it listens on loopback only. None without an answer."""
+        child = self._children.get(group)
+        return None if child is None else await child.page("/metrics")
 
     async def close(self) -> None:
         """End all workers, and wait for that."""

@@ -95,6 +95,10 @@ class DeployedWorkers:
         """Of all pods, and one of each group without any."""
         return [*self._reports.values()]
 
+    async def metrics(self, group: str) -> bytes | None:
+        """None: Prometheus reaches their pods by itself."""
+        return None
+
     async def close(self) -> None:
         """Stop looking; the Deployments stay."""
         if self._polling is not None:

@@ -209,6 +209,7 @@ class Operator:
             live={"round": lambda: "" if self._term is None else self._term.stuck()},
             ready={"cluster": self._not_ready},
             metrics=self._metrics.exposition,
+            worker_metrics=self._worker_metrics,
             configz=self._configz,
             status=self._status,
         )
@@ -220,6 +221,9 @@ class Operator:
         if self._term is not None and not self._term.is_settled_in:
             return "not everything was read yet"
         return ""
+
+    async def _worker_metrics(self, group: str) -> bytes | None:
+        return None if self._term is None else await self._term.runtime.metrics(group)
 
     def _configz(self) -> Mapping[str, Any]:
         options = self._options

@@ -26,6 +26,10 @@ class Runtime(Protocol):
         """What each worker last said, and of those that are being drained as long as they act."""
         ...
 
+    async def metrics(self, group: str) -> bytes | None:
+        """The metrics of a worker that Prometheus cannot reach by itself; None if there is none, or no answer."""
+        ...
+
     async def close(self) -> None:
         """The operator leaves. What lives with it is stopped, and has stopped when this returns."""
         ...
@@ -48,6 +52,10 @@ class Runtimes:
     def reports(self) -> Sequence[WorkerReport]:
         """Of all workers."""
         return [*self._children.reports(), *self._others.reports()]
+
+    async def metrics(self, group: str) -> bytes | None:
+        """Of a child."""
+        return await self._children.metrics(group)
 
     async def close(self) -> None:
         """Stop those that live with the operator."""

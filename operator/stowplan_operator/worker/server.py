@@ -1,4 +1,5 @@
-"""What a worker serves over HTTP: /healthz, /livez, /readyz, /metrics, /configz and /status.
+"""What a worker serves over HTTP: /healthz, /livez, /readyz, /metrics, /configz and /status. So does the operator, and
+/workers/GROUP/metrics for the workers that are its child processes.
 
 Checks answer as kube-scheduler's do: "ok" with 200, or 500 and a line for each check, with ?verbose also where all is
 well. The server lives in the worker's own loop: a loop that is stuck answers nothing at all, which a probe takes for a
@@ -7,7 +8,7 @@ failure; a loop that runs while the worker's work stands still is what the check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +25,8 @@ Check = Callable[[], str]
 class Pages:
     """Where the answers come from; each is asked anew for every request.
 
-    `live` and `ready`: checks by name. `configz` and `status` are documents.
+    `live` and `ready`: checks by name. `configz` and `status` are documents. `worker_metrics`: those of the worker of a
+    group, None if there is none here.
     """
 
     live: Mapping[str, Check]
@@ -32,6 +34,7 @@ class Pages:
     metrics: Callable[[], bytes]
     configz: Callable[[], Mapping[str, Any]]
     status: Callable[[], Mapping[str, Any]]
+    worker_metrics: Callable[[str], Awaitable[bytes | None]] | None = None
 
 
 class WorkerServer:
@@ -52,6 +55,8 @@ class WorkerServer:
         application.router.add_get("/livez", _checks("livez", pages.live))
         application.router.add_get("/readyz", _checks("readyz", {**pages.live, **pages.ready}))
         application.router.add_get("/metrics", self._metrics)
+        if pages.worker_metrics is not None:
+            application.router.add_get("/workers/{group}/metrics", _of_workers(pages.worker_metrics))
         application.router.add_get("/configz", _document(pages.configz))
         application.router.add_get("/status", _document(pages.status))
         # Scrapes are many and say nothing: no access log.
@@ -86,6 +91,18 @@ def _checks(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], A
         lines = [f"[-]{each} failed: {why}" if why else f"[+]{each} ok" for each, why in found.items()]
         lines.append(f"{name} check {'failed' if failed else 'passed'}")
         return web.Response(status=500 if failed else 200, text="\n".join(lines) + "\n", headers=_PLAIN)
+
+    return answer
+
+
+def _of_workers(source: Callable[[str], Awaitable[bytes | None]]) -> Callable[[web.Request], Any]:
+    async def answer(request: web.Request) -> web.Response:
+        group = request.match_info["group"]
+        body = await source(group)
+        if body is None:
+            text = "no worker of that group runs beside this operator, or it does not answer\n"
+            return web.Response(status=404, text=text, headers=_PLAIN)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     return answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -42,6 +43,17 @@ def fetched(served: Pages, *paths: str) -> list[tuple[int, str, str]]:
 
 def test_a_worker_that_is_well_says_ok() -> None:
     assert fetched(pages(), "/healthz", "/livez", "/readyz") == [(200, "text/plain", "ok")] * 3
+
+
+def test_an_operator_hands_on_the_metrics_of_the_workers_beside_it() -> None:
+    async def of_group(group: str) -> bytes | None:
+        return b"a_metric 2.0\n" if group == "batch" else None
+
+    served = replace(pages(), worker_metrics=of_group)
+    known, unknown = fetched(served, "/workers/batch/metrics", "/workers/other/metrics")
+    assert known == (200, "text/plain", "a_metric 2.0\n")
+    assert unknown[0] == 404
+    assert fetched(pages(), "/workers/batch/metrics")[0][0] == 404
 
 
 def test_checks_are_listed_on_demand() -> None:
