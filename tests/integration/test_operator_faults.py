@@ -5,6 +5,7 @@ It runs with the rights of its ServiceAccount, so after a restart of the API ser
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from integration.accounts import kubeconfig_of
 from integration.control_plane import API_SERVER
+from integration.fault_seeds import MORE
 from integration.kube_api import sure
 from integration.operator_bench import OperatorBench, operator_bench, until
 from integration.operator_process import NAMESPACE, OperatorProcess
@@ -87,18 +89,23 @@ def test_what_was_edited_made_and_deleted_while_the_operator_was_away_is_made_up
         assert operator.stop() == 0
 
 
+@pytest.mark.parametrize("seed", [1, *MORE])
 def test_an_operator_that_is_killed_takes_its_workers_along_and_the_next_one_goes_on(
-    bench: OperatorBench, tmp_path: Path
+    bench: OperatorBench, tmp_path: Path, seed: int
 ) -> None:
+    """Once while its worker places pods, and once while it starts or has just started."""
+    rng = random.Random(seed)
     bench.profiles.create("dense", **PACK)
     with bench.operator(tmp_path) as operator:
         bench.wait(operator, "dense", Ready="True")
-        (pid,) = worker_pids(operator)
-        with bench.stream_of_pods("dense", "killed", rate=20) as names:
+        with bench.stream_of_pods("dense", f"killed-{seed}", rate=20) as names:
             until(lambda: len(names) > 10, "pods are made")
-            operator.kill()
-            until(lambda: not is_alive(pid), "the worker ends with its operator")
-            operator.start()
+            for longest in (1.0, 4.0):
+                time.sleep(rng.uniform(0.0, longest))
+                operator.kill()
+                pids = worker_pids(operator)
+                until(lambda: not any(is_alive(pid) for pid in pids), "the workers end with their operator")  # noqa: B023
+                operator.start()
             bench.wait(operator, "dense", Ready="True")
         bench.wait_bound_once(operator, names)
         # No half of anything: one worker, one entry of memory, the status of one generation.

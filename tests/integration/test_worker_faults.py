@@ -8,18 +8,17 @@ are drawn from a seed that a failure shows.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import re
 import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from integration.control_plane import API_SERVER, ETCD
+from integration.fault_seeds import MORE
 from integration.kube_api import KubeApi, sure
 from integration.scheduling_load import NAMESPACE
 from integration.worker_account import ACCOUNT
@@ -27,9 +26,6 @@ from integration.worker_bench import NODES, Bench, Load, bound_once, open_bench
 from integration.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
-
-MORE: Final = range(100, 100 + int(os.environ.get("STOWPLAN_FAULT_SEEDS", "0")))
-"""Further seeds, as `make soak` asks for: each is two deaths of the worker, one of the API server and one of etcd."""
 
 
 @pytest.fixture(scope="module")
