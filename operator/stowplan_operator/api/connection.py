@@ -91,7 +91,9 @@ def _paths(kubeconfig: Path | None) -> str:
     """The files to merge, as KUBECONFIG has them; "" if there are none. Raises ConnectionSettingsError."""
     if kubeconfig is not None:
         if not kubeconfig.is_file():
-            raise ConnectionSettingsError(f"kubeconfig {kubeconfig}: no such file")
+            raise ConnectionSettingsError(
+                f"kubeconfig {kubeconfig}: {'not a' if kubeconfig.exists() else 'no such'} file"
+            )
         return str(kubeconfig)
     named = os.environ.get("KUBECONFIG", "")
     if named:
@@ -274,6 +276,8 @@ def _text(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is not None:  # YAML: its own text quotes the line, which may be the token's
         return f"line {mark.line + 1}: {getattr(error, 'problem', None) or 'not YAML'}"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text: a kubeconfig is YAML or JSON"
     name = type(error).__name__
     if name == "ConfigException" or isinstance(error, OSError):
         return _without_content(str(error))

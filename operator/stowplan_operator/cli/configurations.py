@@ -94,6 +94,8 @@ def hint(text: str, traits: Mapping[str, PluginTraits]) -> str:
 
 def read_text(path: str) -> str:
     """The text of a file, or of standard input for -. Raises BadInput."""
+    if path == STDIN and sys.stdin is None:
+        raise BadInput("standard input is closed")
     try:
         with sys.stdin.buffer if path == STDIN else Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)

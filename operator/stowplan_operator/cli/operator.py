@@ -109,6 +109,7 @@ def operator(
       3  the cluster is not ready: a kind, the namespace or a right is missing
     """  # noqa: D301 - click looks for the character \b
     import asyncio
+    import re
     import signal
 
     from stowplan_operator.api.connection import ConnectionSettingsError, load_connection
@@ -116,11 +117,17 @@ def operator(
     from stowplan_operator.handlers.operator_process import Operator, OperatorOptions, run_operator
     from stowplan_operator.handlers.self_check import NotReadyError
     from stowplan_operator.handlers.term import KopfEndedError
+    from stowplan_operator.resources.names import DNS_LABEL
     from stowplan_operator.worker.logs import set_up_logging
 
     from .configurations import third_party_plugins
 
     host, port = host_and_port(address)
+    if len(namespace) > 63 or not re.fullmatch(DNS_LABEL, namespace):
+        raise click.BadParameter(
+            f"\"{namespace}\" is no name of a namespace: lower case letters, digits and '-', at most 63",
+            param_hint="--namespace",
+        )
     if runtime == "deployment" and not worker_image:
         raise click.BadParameter("is needed with --runtime deployment", param_hint="--worker-image")
     try:

@@ -50,5 +50,5 @@ def host_and_port(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise click.BadParameter(f'"{text}" is not HOST:PORT, as in 0.0.0.0:10270', param_hint="--bind")
+        raise click.BadParameter(f'"{text}" is not HOST:PORT, as in 127.0.0.1:8080 or [::1]:8080', param_hint="--bind")
     return host or "0.0.0.0", int(port)  # noqa: S104 - asked for, as in :10270

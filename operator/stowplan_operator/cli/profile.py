@@ -70,9 +70,14 @@ def convert(file: str, output: str, to: str | None, name: str | None, take_over:
       2  FILE cannot be read or converted, or the arguments cannot be used
     """  # noqa: D301 - click looks for the character \b
     from stowplan_operator.resources.convert import Naming
+    from stowplan_operator.resources.scheduler_profile import DEFAULT_SCHEDULER
 
     from .configurations import third_party_plugins
 
+    if take_over and name not in {None, DEFAULT_SCHEDULER}:
+        raise click.BadParameter(
+            f"is about {DEFAULT_SCHEDULER}, and --name calls the profile {name}", param_hint="--take-over"
+        )
     documents = _documents(file)
     target = to.lower() if to else PROFILE if documents[0].is_configuration else CONFIGURATION
     _check_kinds(documents, target, bool(name) or take_over)

@@ -64,6 +64,8 @@ def story(pod: str, namespace: str, logs: tuple[str, ...], output: str) -> None:
 
 def _opened(path: str) -> IO[str]:
     if path == "-":
+        if sys.stdin is None:
+            raise BadInput("standard input is closed")
         # Not closed with the block's end: it is not ours.
         return open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)
     try:

@@ -123,6 +123,8 @@ class Child:
                 *("--tether", str(os.getpid())),
                 *self._settings.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
+                # Ctrl-C in a terminal reaches the whole group: a worker is to hear of the end once, from its operator.
+                start_new_session=True,
             )
         except OSError as error:
             return f"cannot be started: {error.strerror or error}"

@@ -23,11 +23,14 @@ NAMES: Final = ("pending", "utilizationPercent", "shadow")
 
 def figures_of(profile: Observed, running: Running, reports: Sequence[WorkerReport], now: int) -> dict[str, Any]:
     """The figures that are to stand in status: new ones if it is time, else those that stand there."""
+    held = {name: profile.status[name] for name in NAMES if name in profile.status}
     leader = _leader(reports)
+    if leader is None:
+        return held
+    fresh = fresh_figures(running, leader)
     due = figures_due_at(profile)
-    if leader is None or (due is not None and now < due):
-        return {name: profile.status[name] for name in NAMES if name in profile.status}
-    return fresh_figures(running, leader)
+    # A figure that is not there at all is not waited for.
+    return fresh if due is None or now >= due or fresh.keys() - held.keys() else held
 
 
 def fresh_figures(running: Running, leader: WorkerReport) -> dict[str, Any]:
@@ -65,5 +68,6 @@ def last_write(managed_fields: Sequence[Any]) -> int | None:
 
 
 def _leader(reports: Sequence[WorkerReport]) -> WorkerReport | None:
-    leaders = (report for report in reports if report.is_leading and report.health is Health.ANSWERS)
+    """Before it has read the cluster it counts nothing."""
+    leaders = (r for r in reports if r.is_leading and r.is_synced and r.health is Health.ANSWERS)
     return next(leaders, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 import ssl
 import sys
 from pathlib import Path
@@ -242,6 +243,15 @@ def test_without_any_cluster_it_says_what_was_looked_for(tmp_path: Path) -> None
         load_connection(context="x")
     with pytest.raises(ConnectionSettingsError, match="no such file"):
         load_connection(tmp_path / "absent")
+    with pytest.raises(ConnectionSettingsError, match=f"^kubeconfig {re.escape(str(tmp_path))}: not a file$"):
+        load_connection(tmp_path)
+
+
+def test_a_file_that_is_no_text_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(b"\x7fELF\xd0\xff")
+    with pytest.raises(ConnectionSettingsError, match=r"not UTF-8 text: a kubeconfig is YAML or JSON$"):
+        load_connection(path)
 
 
 def test_nothing_that_is_shown_has_the_credential_in_it(tmp_path: Path) -> None:

@@ -180,6 +180,24 @@ def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     assert done.stderr == f"stowplan: error: {tmp_path / 'none.yaml'}: no such file or folder\n"
 
 
+@pytest.mark.parametrize(
+    "arguments", [("profile", "lint", "-"), ("profile", "convert", "-"), ("story", "shop/cart", "--log", "-")]
+)
+def test_a_closed_standard_input_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    """As in `stowplan profile lint - <&-`: there is no such stream then, not an empty one."""
+    code = "import sys; sys.stdin = None; from stowplan_operator.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "stowplan: error: standard input is closed\n"
+
+
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {cpu: 4, pods: 9}}}\n"
 
 

@@ -52,6 +52,7 @@ def test_help_says_what_is_needed_and_shows_examples() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (("--namespace", "Bad_NS"), 'Invalid value for --namespace: "Bad_NS" is no name of a namespace'),
         (("--bind", "8080"), 'Invalid value for --bind: "8080" is not HOST:PORT'),
         (("--runtime", "pods"), "Invalid value for '--runtime': 'pods' is not one of 'child', 'deployment'."),
         (("--runtime", "deployment"), "Invalid value for --worker-image: is needed with --runtime deployment"),

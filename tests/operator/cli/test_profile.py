@@ -208,6 +208,12 @@ def test_a_kind_that_is_there_already_or_unknown_is_bad_use(
     assert expected in result.stderr
 
 
+def test_another_name_takes_nothing_over(scheduler: str) -> None:
+    result = run("convert", scheduler, "--name", "dense", "--take-over")
+    assert result.exit_code == 2
+    assert "--take-over: is about default-scheduler, and --name calls the profile dense" in result.stderr
+
+
 def test_names_are_for_conversions_to_profiles(tmp_path: Path) -> None:
     result = run("convert", written(tmp_path / "p.yaml", profile_object()), "--name", "x")
     assert result.exit_code == 2

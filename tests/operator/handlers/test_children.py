@@ -76,6 +76,19 @@ def test_a_change_reaches_the_worker_by_its_file_and_it_is_not_started_anew(tmp_
     run(tmp_path, body)
 
 
+def test_ctrl_c_in_the_terminal_of_the_operator_does_not_reach_its_workers(tmp_path: Path) -> None:
+    """They would take the operator's own request to end for a second one, and stop waiting for their binds."""
+
+    async def body(children: ChildWorkers) -> None:
+        await children.apply({"default": plan()})
+        await until(lambda: answers(children))
+        pid = children.pid_of("default")
+        assert pid is not None
+        assert os.getpgid(pid) != os.getpgid(0)
+
+    run(tmp_path, body)
+
+
 def test_each_group_has_a_worker_of_its_own_and_a_group_that_goes_takes_its_files_along(tmp_path: Path) -> None:
     async def body(children: ChildWorkers) -> None:
         await children.apply({"a": plan(1, "a"), "b": plan(2, "b")})

@@ -405,6 +405,28 @@ def test_the_first_figures_of_a_profile_are_written_at_once() -> None:
     assert cluster.status("dense")["pending"] == 5
 
 
+def test_a_leader_that_has_not_read_the_cluster_has_no_figures() -> None:
+    cluster = Cluster(profile(spec=PACK))
+    cluster.step()
+    cluster.workers_read()
+    cluster.step(cluster.reports(**figures(-1), is_synced=False))
+    assert "pending" not in cluster.status("dense")
+    cluster.step(cluster.reports(**figures(4)))
+    assert cluster.status("dense")["pending"] == 5
+
+
+def test_a_figure_that_is_missing_is_not_waited_for() -> None:
+    cluster = Cluster(profile(spec=PACK))
+    cluster.step()
+    cluster.workers_read()
+    cluster.step(cluster.reports(utilization={"cpu": 40}, pending={}))
+    assert cluster.status("dense")["utilizationPercent"] == 40
+    assert "pending" not in cluster.status("dense")
+    cluster.later(1)
+    cluster.step(cluster.reports(**figures(4)))
+    assert cluster.status("dense")["pending"] == 5
+
+
 def test_figures_come_with_no_other_write_before_their_time() -> None:
     cluster = Cluster(profile(spec=PACK))
     cluster.settle()
