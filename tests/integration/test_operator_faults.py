@@ -239,6 +239,8 @@ def test_a_kind_that_vanishes_ends_the_operator_with_a_reason_and_the_next_says_
         bench.kubectl("delete", "customresourcedefinition", DEFINITION, "--timeout=60s")
         assert operator.ended() == 1
         assert "stowplan: error: the watch of stowplan.io ended: " in operator.last_lines()
+        lease = bench.kubectl.get("lease", "stowplan-operator", "--namespace", NAMESPACE)
+        assert not lease["spec"].get("holderIdentity"), "it was not given back"
         operator.start()
         assert operator.ended() == 3
         assert f"apply them with kubectl apply -f crds/{DEFINITION}.yaml" in operator.last_lines()

@@ -124,10 +124,11 @@ class Operator:
         try:
             # A part that breaks ends the operator; the terms end by themselves when they are asked to.
             done, _ = await asyncio.wait({serving, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            if serving in done and self._lease is not None:
+                # Also where the terms broke: the workers have ended by then, and another operator need not wait.
+                await self._lease.release()
             for task in done:
                 task.result()
-            if self._lease is not None:
-                await self._lease.release()
             await self._events.drain(patience=EVENTS_SECONDS)
         finally:
             for task in (serving, *tasks):
