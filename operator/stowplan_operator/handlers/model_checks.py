@@ -68,7 +68,7 @@ def check_model(kind: str, name: str, spec: Mapping[str, Any]) -> None:
         else:
             check_simulation(_document(SIMULATION, name, spec), NoFiles())
     except FieldError as error:
-        raise ProblemError(error.field, error.message) from None
+        raise _problem(InputError.of("", "", error)) from None
     except InputError as error:
         raise _problem(error) from None
     except RecursionError:

@@ -53,6 +53,7 @@ def finding(kind: str, spec: Mapping[str, Any]) -> str:
         ({"max": -1}, "spec.max: "),
         ({"zones": ["a", "a"]}, 'spec.zones[1]: "a": occurs twice'),
         ({"labels": {"-": "x"}}, "spec.labels"),
+        ({"taints": [{"key": "\x1f", "effect": "NoSchedule"}]}, 'spec.taints[0].key: "\\x1f": name part must'),
         ({"disruption": {"consolidateAfter": "soon"}}, "spec.disruption.consolidateAfter: "),
         ({"min": 2, "capacityTypes": ["on-demand", "spot"]}, "spec.capacityTypes: "),
         ({"nonsense": 1}, "spec.nonsense: unknown field"),
