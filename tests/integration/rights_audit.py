@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from deploy.manifests import OWN_NAMESPACE, Grant
+from integration.audit_log import AuditLog
 
 USERS: Final = f"system:serviceaccount:{OWN_NAMESPACE}:"
 
-POLICY: Final = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "userGroups": [f"system:serviceaccounts:{OWN_NAMESPACE}"]}, {"level": "None"}],
-}
+REQUESTS: Final = {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{OWN_NAMESPACE}"]}
 """Requests of our namespace's accounts; a watch is written down when it begins."""
 
 EVERYBODY: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 """Reviews of one's own rights and name are allowed to every user."""
 
 
-class RightsAudit:
-    """The audit log of one control plane. Give `flags` to its API server."""
+class RightsAudit(AuditLog):
+    """The requests of our accounts at one control plane."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._policy = folder / "audit-policy.json"
-        self._policy.write_text(json.dumps(POLICY), encoding="utf-8")
-        self.path = folder / "audit.log"
-
-    @property
-    def flags(self) -> Sequence[str]:
-        """Of kube-apiserver."""
-        return (
-            *("--audit-policy-file", str(self._policy.absolute()), "--audit-log-path", str(self.path.absolute())),
-            *("--audit-log-mode", "blocking-strict"),
-        )
+        super().__init__(folder, [REQUESTS])
 
     def used(self, account: str) -> set[Grant]:
         """What an account asked for and was allowed."""
@@ -49,10 +33,7 @@ class RightsAudit:
         return {_grant(entry) for entry in self._entries(account) if _decision(entry) == "forbid"}
 
     def _entries(self, account: str) -> Iterator[dict[str, Any]]:
-        if not self.path.exists():
-            return
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
+        for entry in self.entries():
             reference = entry.get("objectRef")
             if reference and entry["user"]["username"] == f"{USERS}{account}":
                 if reference.get("apiGroup", "") not in EVERYBODY:

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,7 +113,7 @@ def _expanded(path: str) -> Path:
         return Path(path)
 
 
-class _Source:
+class _Source(ABC):
     """Loads by the official client's loader; a new configuration each time that something may have changed."""
 
     what: str
@@ -121,12 +122,13 @@ class _Source:
     def __init__(self) -> None:
         self._configuration = self._load()
 
+    @abstractmethod
     def _fill(self, configuration: Any) -> None:
         """Call the loader; whatever it raises is dealt with by the caller."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _namespace(self) -> str:
-        raise NotImplementedError
+        """Where the caller lives; the default one if nothing says so."""
 
     def _load(self) -> Any:
         client: Any = importlib.import_module("kubernetes.client")

@@ -54,9 +54,7 @@ class BackoffQueue:
         self._rejected = self._rejected.resorted(self._order_of_rejected)
 
     def set_durations(self, initial: int, maximum: int) -> None:
-        """Other durations from now on; a back-off that has begun ends when it was to end."""
-        for pod in (*self._rejected, *self._after_error):
-            self.expiry(pod)
+        """Other durations from now on. A back-off that has begun ends when it was to end: pods know that since `add`."""
         self._initial = initial
         self._maximum = maximum
 
