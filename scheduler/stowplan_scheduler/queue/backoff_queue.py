@@ -54,7 +54,7 @@ class BackoffQueue:
         self._rejected = self._rejected.resorted(self._order_of_rejected)
 
     def set_durations(self, initial: int, maximum: int) -> None:
-        """Other durations from now on. A back-off that has begun ends when it was to end; pods know when since `add`."""
+        """Other durations from now on. Back-offs that have begun end when they were to: pods know it since `add`."""
         self._initial = initial
         self._maximum = maximum
 
