@@ -132,6 +132,15 @@ class ApiServer:
         new = replace(old, metadata=meta, status=obj.status, version=self.version + 1)
         return self._store(kind, key, ChangeType.MODIFIED, old, new)
 
+    def write_status(self, kind: str, seen: Any, status: Any) -> Any:
+        """Replace the status of an object that the writer has `seen`. Raises NotFoundError, ConflictError."""
+        key = key_of(seen.metadata)
+        is_the_last = self.find(kind, key) is seen
+        if not is_the_last:
+            return self.update_status(kind, replace(seen, status=status))
+        new = replace(seen, status=status, version=self.version + 1)
+        return self._store(kind, key, ChangeType.MODIFIED, seen, new)
+
     def put(self, kind: str, new: Any) -> Any:
         """Store the object as it is over the one of its name: for those who own every half of it, as a kubelet does.
 

@@ -55,10 +55,12 @@ class Client:
 
     def turn(self) -> Iterable[int]:
         """Wait for a token: the moments at which to go on, none if there is one."""
-        if self._limit is None:
-            return ()
-        wait = self._limit.reserve(self.kernel.now)
+        wait = self.wait()
         return (self.kernel.now + wait,) if wait > 0 else ()
+
+    def wait(self) -> int:
+        """Take a token; returns how long to wait for it, in nanoseconds."""
+        return 0 if self._limit is None else self._limit.reserve(self.kernel.now)
 
     def event(self, kind: str, obj: Any, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an event about an object, whether or not an API server would see it."""

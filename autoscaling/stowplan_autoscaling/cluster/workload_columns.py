@@ -52,9 +52,17 @@ class WorkloadColumns:
 
     def number(self, namespace: str, query: LabelQuery) -> int | None:
         """The workload of a query's pods; None if one of them belongs to two."""
-        known = self._known.get((namespace, id(query)))
-        number = self._find(namespace, query) if known is None else known[1]
+        number = self.find(namespace, query)
         return None if number in self._shared else number
+
+    def sync_asks(self, number: int) -> bool:
+        """A sync looks at a workload; returns whether all of its pods belong to it alone."""
+        return number not in self._shared
+
+    def find(self, namespace: str, query: LabelQuery) -> int:
+        """The number of a query's pods, which holds from then on."""
+        known = self._known.get((namespace, id(query)))
+        return self._find(namespace, query) if known is None else known[1]
 
     def _find(self, namespace: str, query: LabelQuery) -> int:
         mapping = self._index.mapping(namespace, query)

@@ -115,14 +115,30 @@ class Asked:
 class _Scaler:
     """What is remembered of one HPA between its syncs."""
 
-    __slots__ = ("asks_since", "conditions", "is_common", "key", "namespace", "pressure", "query", "reason", "selector")
+    __slots__ = (
+        "asks_since",
+        "conditions",
+        "is_common",
+        "key",
+        "namespace",
+        "number",
+        "pressure",
+        "query",
+        "reason",
+        "selector",
+        "utilization",
+    )
 
-    def __init__(self, key: str, pressure: Pressure, *, is_common: bool) -> None:
+    def __init__(self, hpa: ControllerHPA, key: str, pressure: Pressure) -> None:
         self.key = key
         self.namespace = key.partition("/")[0]
         self.pressure = pressure
-        self.is_common = is_common
+        self.is_common = asks_only(hpa, CPU)
         """Whether its only metric is the cpu of whole pods."""
+        self.utilization = _utilization_of(hpa)
+        """Its name and target, if its only metric is the utilisation of a resource of whole pods."""
+        self.number: int | None = None
+        """Of its workload in the columns of samples, as long as it has the same selector."""
         self.asks_since: int | None = None
         """The sample of the first of the syncs in a row that want more."""
         self.selector = ""
@@ -181,8 +197,8 @@ class Autoscalers:
                 self._world.spec.controllers.hpa.tolerance,
             )
             key = key_of(new.metadata)
-            self._scalers[key] = _Scaler(key, pressure, is_common=asks_only(new, CPU))
-            self._by_target[target] = key_of(new.metadata)
+            self._scalers[key] = _Scaler(new, key, pressure)
+            self._by_target[target] = key
 
     def _sources_of(self, key: str) -> tuple[MetricSource, ...]:
         """spec.metrics.sources, those that a trigger asks for by its name under the name of its metric, too."""
@@ -331,7 +347,9 @@ class Autoscalers:
             return None
         scaled = self._metrics.scaled
         if scaled is not None and scaler.is_common:
-            return scaled.oldest(scaler.namespace, scaler.query)
+            if scaler.number is None:
+                scaler.number = scaled.find(scaler.namespace, scaler.query)
+            return scaled.oldest(scaler.number)
         return self.asked.oldest.get((scaler.namespace, scaler.query))
 
     # ---- syncs -------------------------------------------------------------------------------
@@ -345,7 +363,7 @@ class Autoscalers:
         now = self._world.kernel.now
         if scale is not None and scale.selector is not scaler.selector:
             scaler.selector = scale.selector
-            scaler.query = parse_selector(scale.selector)
+            scaler.query, scaler.number = parse_selector(scale.selector), None
         current = 0 if scale is None else scale.spec_replicas
         sample = self._sample_of(scaler)
         wants_more = outcome.proposal is not None and outcome.proposal > current
@@ -355,10 +373,17 @@ class Autoscalers:
             scaler.asks_since = now if sample is None else sample
         if outcome.scale_to is not None and outcome.proposal is not None and outcome.scale_to >= outcome.proposal:
             scaler.asks_since = None
-        name, value, target = _deciding(hpa, outcome)
+        utilization, statuses = scaler.utilization, outcome.status.current_metrics
+        if utilization is not None and len(statuses) == 1 and statuses[0].resource is not None:
+            name, target = utilization
+            value = _or_none(statuses[0].resource.current.average_utilization, 1)
+            age = None if sample is None else (now - sample) / SECOND
+        else:
+            name, value, target = _deciding(hpa, outcome)
+            age = self._age(hpa, name, sample, now)
         self._world.recorder.row(
             AutoscalerSample(
-                self._world.seconds,
+                self._world.since_start(now),
                 key,
                 current,
                 outcome.proposal,
@@ -366,7 +391,7 @@ class Autoscalers:
                 name,
                 value,
                 target,
-                self._age(hpa, name, sample, now),
+                age,
                 scaler.reason_of(outcome),
             )
         )
@@ -419,6 +444,14 @@ def _deciding(hpa: HorizontalPodAutoscaler, outcome: Outcome) -> tuple[str, floa
         value, target = _amounts(metric, status)
         return _name(metric), value, target
     return ("", None, None) if not hpa.spec.metrics else (_name(hpa.spec.metrics[0]), None, None)
+
+
+def _utilization_of(hpa: ControllerHPA) -> tuple[str, float | None] | None:
+    metrics = hpa.spec.metrics
+    resource = metrics[0].resource if len(metrics) == 1 else None
+    if resource is None or resource.target.average_utilization is None:
+        return None
+    return resource.name, float(resource.target.average_utilization)
 
 
 def _name(metric: MetricSpec) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.informers import Informers
     from stowplan_autoscaling.cluster.selector_index import SelectorIndex
     from stowplan_autoscaling.metrics import MetricsServer
-    from stowplan_scheduler.selectors import LabelQuery
 
     from .pods import PodBook, PodLife
     from .roster import Ints
@@ -43,19 +42,18 @@ class ScaledPods(WorkloadColumns):
 
     # ---- what autoscalers ask ----------------------------------------------------------------
 
-    def number(self, namespace: str, query: LabelQuery) -> int | None:
-        """See WorkloadColumns.number; a sync asks this, and sees the samples of now."""
-        number = super().number(namespace, query)
-        if number is not None:
-            oldest = self._oldest(number)
-            if oldest != _LATEST:
-                self._asked[number] = oldest
-        return number
+    def sync_asks(self, number: int) -> bool:
+        """See WorkloadColumns.sync_asks; the sync sees the samples of now."""
+        if number in self._shared:
+            return False
+        oldest = self._oldest(number)
+        if oldest != _LATEST:
+            self._asked[number] = oldest
+        return True
 
-    def oldest(self, namespace: str, query: LabelQuery) -> int | None:
+    def oldest(self, number: int) -> int | None:
         """When the oldest sample was taken that the last sync of a workload saw."""
-        number = super().number(namespace, query)
-        return None if number is None else self._asked.get(number)
+        return None if number in self._shared else self._asked.get(number)
 
     def _oldest(self, number: int) -> int:
         if self._samples_of is None:

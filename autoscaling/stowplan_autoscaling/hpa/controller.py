@@ -416,17 +416,24 @@ class HorizontalController:
         self._quiet[sync.hpa.key] = Quiet(sync.plan, stored, sync.current, sync.proposal, sync.stable, sync.metric)
 
     def repeat(
-        self, hpa: HorizontalPodAutoscaler, plan: HPAPlan, current: int, proposal: int, status: MetricStatus, now: int
+        self,
+        key: str,
+        hpa: HorizontalPodAutoscaler,
+        plan: HPAPlan,
+        current: int,
+        proposal: int,
+        status: MetricStatus,
+        now: int,
     ) -> Outcome | None:
         """The whole sync of an autoscaler with one metric where it only repeats the last one; None where it may not.
 
-        `current`: the replicas of the target; `proposal` and `status`: of the metric. There is nothing to write to the
-        target.
+        `key`: "namespace/name". `current`: the replicas of the target; `proposal` and `status`: of the metric. There is
+        nothing to write to the target.
         """
-        quiet = self._quiet.get(hpa.key)
+        quiet = self._quiet.get(key)
         if quiet is None or not quiet.is_repeated_by(hpa, plan, current, proposal):
             return None
-        known = self.history(hpa.key).recommendations
+        known = self.history(key).recommendations
         desired = max(proposal, 0)
         stable, slot = largest_within(known, desired, self.flags.downscale_stabilization, now)
         if stable != quiet.stable:

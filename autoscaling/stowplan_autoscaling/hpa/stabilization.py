@@ -24,12 +24,14 @@ def stabilize_down(recommendations: Recommendations, proposal: int, window: int,
 
 def largest_within(recommendations: Recommendations, proposal: int, window: int, now: int) -> tuple[int, int]:
     """The same, and the slot that the proposal is to be put into."""
-    cutoff = now - window
-    expired = [index for index, time in enumerate(recommendations.times) if time < cutoff]
+    cutoff, times = now - window, recommendations.times
+    slot = len(times) - 1
+    while slot >= 0 and times[slot] >= cutoff:
+        slot -= 1
     largest = max(recommendations.replicas, default=proposal)
-    if largest > proposal and expired:
+    if largest > proposal and slot >= 0:
         largest = max((replicas for replicas, time in recommendations if time >= cutoff), default=proposal)
-    return max(largest, proposal), expired[-1] if expired else -1
+    return max(largest, proposal), slot
 
 
 def stabilize_both(

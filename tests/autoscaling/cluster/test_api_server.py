@@ -137,6 +137,19 @@ def test_a_status_update_leaves_the_rest() -> None:
     assert stored.spec is web.spec, "who compares specs by identity sees that nothing has changed"
 
 
+def test_a_status_is_written_over_what_the_writer_has_seen() -> None:
+    """All else stays; what has changed since is a conflict, as with the whole object."""
+    world, web = deployed()
+    stored = world.server.write_status("Deployment", web, DeploymentStatus(replicas=2))
+    assert (stored.status.replicas, stored.version) == (2, web.version + 1)
+    assert (stored.spec, stored.metadata) == (web.spec, web.metadata)
+    assert world.server.get("Deployment", WEB) is stored
+    with pytest.raises(ConflictError):
+        world.server.write_status("Deployment", web, DeploymentStatus(replicas=1))
+    with pytest.raises(NotFoundError):
+        world.server.write_status("Deployment", replace(web, metadata=ObjectMeta(name="x")), DeploymentStatus())
+
+
 def test_an_old_version_is_a_conflict_and_no_version_overwrites() -> None:
     """The text is the API server's."""
     world, web = deployed()

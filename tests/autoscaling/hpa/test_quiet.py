@@ -33,7 +33,7 @@ class Pair:
         controller, autoscaler = self.quick, self.of_quick
         plan = controller.plan(autoscaler, autoscaler.key)
         status = resource_status(plan.metrics[0], usage, usage)
-        found = controller.repeat(autoscaler, plan, current, proposal, status, now)
+        found = controller.repeat(autoscaler.key, autoscaler, plan, current, proposal, status, now)
         self.repeated += found is not None
         return found or self._fully(controller, autoscaler, current, proposal, usage, now)
 

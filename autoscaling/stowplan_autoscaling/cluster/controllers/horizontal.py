@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace
-
 from stowplan_autoscaling.cluster.errors import ApiError, ConflictError
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
 from stowplan_autoscaling.cluster.pods import ClusterPod
@@ -40,6 +38,9 @@ SCALABLE: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Replica
 CONFLICT_RETRIES: Final = 5
 CONFLICT_DELAY: Final = 10 * MILLISECOND
 """client-go's retry.DefaultRetry: five tries, 10 ms apart."""
+
+_NO_SCALE: Final = Scale()
+_EVERYTHING: Final = parse_selector("")
 
 Observer = Callable[[HorizontalPodAutoscaler, Scale | None, Outcome], None]
 """Told of each sync, with the scale it found."""
@@ -71,8 +72,7 @@ class HorizontalPodAutoscalers:
         self._columns = columns
         self._users: dict[int, set[str]] = {}
         """Autoscalers by the number of their workload in the columns."""
-        self._scales: dict[str, tuple[Any, Scale]] = {}
-        """Targets, whichever was asked for last under a name, and their scales."""
+        self._subjects: dict[str, _Subject] = {}
         self.controller = HorizontalController(flags)
         self._batch = None if columns is None else BatchReconciler(self.controller, columns.columns)
         self._period = self.controller.flags.sync_period
@@ -86,6 +86,7 @@ class HorizontalPodAutoscalers:
         key = key_of(changed.metadata)
         if new is None:
             self.controller.removed(changed.metadata.namespace, changed.metadata.name)
+            self._subjects.pop(key, None)
             for users in self._users.values():
                 users.discard(key)
             self.queue.add(key)
@@ -98,38 +99,68 @@ class HorizontalPodAutoscalers:
             self.queue.add_after(key, self._period)
 
     def sync(self, key: str) -> Steps | None:
-        """One sync of one HPA; the next one follows a period after."""
+        """One sync of one HPA; the next one follows a period after. None where it has taken no time and is over."""
         hpa: HorizontalPodAutoscaler | None = self._informers.get(KIND, key)
-        return None if hpa is None else self._sync(key, hpa)
+        if hpa is None:
+            return None
+        subject = self._subjects.get(key)
+        if subject is None or subject.spec is not hpa.spec:
+            subject = self._subjects[key] = _Subject(key, hpa)
+        wait = self._client.wait()
+        if wait:
+            return self._sync_later(subject, hpa, wait)
+        scale = self._scale_of(subject)
+        found = self._begin(subject, hpa, scale)
+        if isinstance(found, Sync):
+            return self._act(key, hpa, scale, found)
+        wait = self._client.wait() if found.changed else 0
+        if wait:
+            return self._report_later(key, hpa, scale, found, wait)
+        self._report(hpa, scale, found)
+        self.queue.add_after(key, self._period)
+        return None
 
-    def _sync(self, key: str, hpa: HorizontalPodAutoscaler) -> Steps:
-        try:
-            yield from self._reconcile(hpa)
-        finally:
-            self.queue.add_after(key, self._period)
-
-    def _reconcile(self, hpa: HorizontalPodAutoscaler) -> Steps:
-        yield from self._client.turn()
-        try:
-            scale: Scale | ScaleError = self._scale_of(hpa)
-        except ScaleError as failure:
-            scale = failure
-        found = self._begin(hpa, scale)
-        if isinstance(found, Outcome):
-            outcome = found
+    def _sync_later(self, subject: _Subject, hpa: HorizontalPodAutoscaler, wait: int) -> Steps:
+        """A sync that has to wait for its turn to read the scale."""
+        yield self._kernel.now + wait
+        scale = self._scale_of(subject)
+        found = self._begin(subject, hpa, scale)
+        if isinstance(found, Sync):
+            yield from self._act(subject.key, hpa, scale, found)
         else:
-            error = ""
-            if found.scale_to is not None:
-                error = yield from self._write_scale(hpa, found.scale_to)
-            outcome = self.controller.finish(found, self._kernel.now, error)
+            wait = self._client.wait() if found.changed else 0
+            yield from self._report_later(subject.key, hpa, scale, found, wait)
+
+    def _act(self, key: str, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError, sync: Sync) -> Steps:
+        """From the decision on."""
+        error = ""
+        if sync.scale_to is not None:
+            error = yield from self._write_scale(hpa, sync.scale_to)
+        outcome = self.controller.finish(sync, self._kernel.now, error)
         for event in outcome.events:
             self._client.event(KIND, hpa, event.reason, event.message, warning=event.type == "Warning")
+        yield from self._report_later(key, hpa, scale, outcome, self._client.wait() if outcome.changed else 0)
+
+    def _report_later(
+        self, key: str, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError, outcome: Outcome, wait: int
+    ) -> Steps:
+        """The end of a sync whose status waits for its turn."""
+        if wait:
+            yield self._kernel.now + wait
+        self._report(hpa, scale, outcome)
+        self.queue.add_after(key, self._period)
+
+    def _report(self, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError, outcome: Outcome) -> None:
+        """Write the status, and tell the observer."""
         if outcome.changed:
-            yield from self._write_status(hpa, outcome)
+            try:
+                self._client.server.write_status(KIND, hpa, outcome.status)
+            except ApiError as failure:
+                self._client.event(KIND, hpa, "FailedUpdateStatus", str(failure), warning=True)
         if self._observe is not None:
             self._observe(hpa, scale if isinstance(scale, Scale) else None, outcome)
 
-    def _begin(self, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError) -> Sync | Outcome:
+    def _begin(self, subject: _Subject, hpa: HorizontalPodAutoscaler, scale: Scale | ScaleError) -> Sync | Outcome:
         """The sync up to the write of the scale, by sums or columns of pods where that gives the same.
 
         An Outcome: all of it, because there is nothing to write to the scale.
@@ -137,23 +168,25 @@ class HorizontalPodAutoscalers:
         columns, batch, now = self._columns, self._batch, self._kernel.now
         if columns is None or batch is None or isinstance(scale, ScaleError) or not scale.selector:
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
-        selector = parse_selector(scale.selector)
-        number = columns.number(hpa.metadata.namespace, selector)
-        if number is None:
+        if subject.selector is not scale.selector:
+            subject.selector, subject.query = scale.selector, parse_selector(scale.selector)
+            subject.number = columns.find(hpa.metadata.namespace, subject.query)
+        number = subject.number
+        if not columns.sync_asks(number):
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
         users = self._users.get(number)
         if users is None:
             users = self._users[number] = set()
-        users.add(hpa.key)
+        users.add(subject.key)
         if len(users) == 1 and batch.is_common(hpa):
-            return self._by_totals(hpa, scale, selector, columns, number)
+            return self._by_totals(subject, hpa, scale, columns)
         return batch.begin((Due(hpa, scale, number),), columns.samples, self._pods, self._metrics, now)[0]
 
     def _by_totals(
-        self, hpa: HorizontalPodAutoscaler, scale: Scale, selector: LabelQuery, columns: WorkloadColumns, number: int
+        self, subject: _Subject, hpa: HorizontalPodAutoscaler, scale: Scale, columns: WorkloadColumns
     ) -> Sync | Outcome:
         controller, now, current = self.controller, self._kernel.now, scale.spec_replicas
-        plan = controller.plan(hpa, hpa.key)
+        number, selector, plan = subject.number, subject.query, controller.plan(hpa, subject.key)
         metric = plan.metrics[0]
         # No pod of the workload belongs to another one, and no other autoscaler has this workload: no rivals.
         totals = columns.plain_totals(number)
@@ -162,7 +195,7 @@ class HorizontalPodAutoscalers:
         found = None if totals is None else propose(totals, metric, current, plan.tolerances)
         status = None if found is None else resource_status(metric, found.utilization, found.average)
         if found is not None and status is not None:
-            repeated = controller.repeat(hpa, plan, current, found.replicas, status, now)
+            repeated = controller.repeat(subject.key, hpa, plan, current, found.replicas, status, now)
             if repeated is not None:
                 return repeated
         sync = controller.start(hpa)
@@ -173,13 +206,6 @@ class HorizontalPodAutoscalers:
             else:
                 controller.accept(sync, found.replicas, status, now)
         return sync
-
-    def _write_status(self, hpa: HorizontalPodAutoscaler, outcome: Outcome) -> Steps:
-        yield from self._client.turn()
-        try:
-            self._client.server.update_status(KIND, replace(hpa, status=outcome.status))
-        except ApiError as failure:
-            self._client.event(KIND, hpa, "FailedUpdateStatus", str(failure), warning=True)
 
     def _write_scale(self, hpa: HorizontalPodAutoscaler, replicas: int) -> Any:
         """Returns the API server's error, "" if there is none."""
@@ -199,22 +225,42 @@ class HorizontalPodAutoscalers:
                 return ""
         return ""
 
-    def _scale_of(self, hpa: HorizontalPodAutoscaler) -> Scale:
-        """The target's scale subresource, as the API server has it now. Raises ScaleError."""
-        reference = hpa.spec.scale_target_ref
-        if reference.kind not in SCALABLE:
-            raise ScaleError(f'no matches for kind "{reference.kind}"', unknown_kind=True)
-        key = f"{hpa.metadata.namespace}/{reference.name}"
-        target = self._client.server.find(reference.kind, key)
+    def _scale_of(self, subject: _Subject) -> Scale | ScaleError:
+        """The target's scale subresource, as the API server has it now, or why it cannot be read."""
+        kind = subject.kind
+        if kind not in SCALABLE:
+            return ScaleError(f'no matches for kind "{kind}"', unknown_kind=True)
+        target = self._client.server.find(kind, subject.target_key)
         if target is None:
-            plural = f"{reference.kind.lower()}s.apps"
-            raise ScaleError(f'{plural} "{reference.name}" not found')
-        known = self._scales.get(key)
-        if known is not None and known[0] is target:
-            return known[1]
-        selector = target.spec.selector
-        is_same = known is not None and known[0].spec.selector is selector
-        text = known[1].selector if known is not None and is_same else selector_text(selector)
-        scale = Scale(spec_replicas=target.spec.replicas, status_replicas=target.status.replicas, selector=text)
-        self._scales[key] = target, scale
-        return scale
+            return ScaleError(f'{kind.lower()}s.apps "{subject.name}" not found')
+        if subject.target is not target:
+            subject.see(target)
+        return subject.scale
+
+
+class _Subject:
+    """What the syncs of an autoscaler know of its target, as long as the autoscaler's spec stays."""
+
+    __slots__ = ("key", "kind", "name", "number", "query", "scale", "selector", "spec", "target", "target_key")
+
+    def __init__(self, key: str, hpa: HorizontalPodAutoscaler) -> None:
+        self.key = key
+        self.spec = hpa.spec
+        self.kind = hpa.spec.scale_target_ref.kind
+        self.name = hpa.spec.scale_target_ref.name
+        self.target_key = f"{hpa.metadata.namespace}/{self.name}"
+        self.target: Any = None
+        """The target as last seen, and its scale."""
+        self.scale = _NO_SCALE
+        self.selector = ""
+        """The selector that the last sync used, as text and query, and the number of its workload in the columns."""
+        self.query = _EVERYTHING
+        self.number = -1
+
+    def see(self, target: Any) -> None:
+        """It is another object than the last time."""
+        selector, known = target.spec.selector, self.target
+        is_same = known is not None and known.spec.selector is selector
+        text = self.scale.selector if is_same else selector_text(selector)
+        self.target = target
+        self.scale = Scale(spec_replicas=target.spec.replicas, status_replicas=target.status.replicas, selector=text)
