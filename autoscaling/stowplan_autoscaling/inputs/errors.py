@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stowplan_autoscaling.one_line import one_line
+
 
 class FieldError(ValueError):
     """A field of an object that is being read is wrong. Whoever knows file and object makes an InputError of it."""
@@ -30,13 +32,6 @@ class InputError(ValueError):
     def of(cls, source: str, object: str, error: FieldError) -> InputError:
         """The error about a field, now with its file and object."""
         return cls(source, object, error.field, error.message)
-
-
-def one_line(text: str) -> str:
-    """The text with line breaks and control characters made visible, so that a message stays on its line."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def shown(value: object, limit: int = 60) -> str:

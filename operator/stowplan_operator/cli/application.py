@@ -14,6 +14,8 @@ from typing import IO, Any, NoReturn
 
 import click
 
+from stowplan_autoscaling.one_line import one_line
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of the signal, as shells do it."""
 
@@ -129,11 +131,6 @@ def reader_may_leave() -> Iterator[None]:
 def _drop_output() -> None:
     """Python flushes standard output once more when it ends, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def one_line(text: str) -> str:
-    """The text with line breaks and control characters made visible."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _refuse(failure: click.ClickException) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stowplan_autoscaling.inputs.errors import one_line
+from stowplan_autoscaling.one_line import one_line
 from stowplan_scheduler.timestamps import NANOSECONDS, format_time
 
 from .observed import entries, text

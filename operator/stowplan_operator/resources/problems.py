@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stowplan_autoscaling.inputs.errors import one_line
+from stowplan_autoscaling.one_line import one_line
 
 SUMMARY_LENGTH: Final = 1024
 """Characters of a summary: a condition's message may be longer, but nobody reads on."""
