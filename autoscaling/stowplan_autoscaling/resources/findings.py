@@ -53,7 +53,7 @@ def _message(found: ErrorDetails) -> str:
     match kind:
         case "missing":
             return "must be set"
-        case "literal_error":
+        case "literal_error" | "enum":
             return f"{shown(value)}: must be {str(context['expected']).replace(chr(39), '')}"
         case "string_pattern_mismatch":
             return f"{shown(value)}: must be lower case letters, digits, '-' and '.', without the latter at either end"

@@ -14,12 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from stowplan_operator.worker.settings import Mode
+
 from .accepted import Accepted, Memory
 from .observed import Observed, mapping
-
-ACTIVE: Final = "Active"
-SHADOW: Final = "Shadow"
-PAUSED_MODE: Final = "Paused"
 
 INVALID: Final = "Invalid"
 CONFLICT: Final = "Conflict"
@@ -169,9 +167,9 @@ class _Chooser:
         if version is None:
             return Verdict(profile=profile, refusal=refusal, running=None)
         mode = version.compiled.mode
-        if refusal is not None and mapping(profile.spec.get("rollout")).get("mode") == PAUSED_MODE:
+        if refusal is not None and mapping(profile.spec.get("rollout")).get("mode") == Mode.PAUSED:
             # A pause counts even if the rest of the specification is refused: it is a brake.
-            mode = PAUSED_MODE
+            mode = Mode.PAUSED
         running = Running(accepted=version.accepted, compiled=version.compiled, mode=mode)
         return Verdict(profile=profile, refusal=refusal, running=running)
 

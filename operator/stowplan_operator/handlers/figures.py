@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from stowplan_operator.worker.settings import Mode
 from stowplan_scheduler.timestamps import NANOSECONDS, TimestampError, parse_time
 
-from .choosing import SHADOW, Running
+from .choosing import Running
 from .names import STATUS_MANAGER
 from .observed import Health, Observed, WorkerReport, entries, text
 
@@ -42,7 +43,7 @@ def fresh_figures(running: Running, leader: WorkerReport) -> dict[str, Any]:
     if leader.utilization:
         found["utilizationPercent"] = max(leader.utilization.values())
     shadow = leader.shadow.get(running.compiled.scheduler_name)
-    if shadow is not None and running.compiled.mode == SHADOW:
+    if shadow is not None and running.compiled.mode == Mode.SHADOW:
         found["shadow"] = dict(sorted(shadow.items()))
     return found
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from stowplan_operator.api.election import ElectionSettings
 from stowplan_operator.worker.configuration import API_VERSION, KIND
+from stowplan_operator.worker.settings import Mode
 from stowplan_scheduler.timestamps import NANOSECONDS
 
-from .choosing import ACTIVE, PAUSED_MODE, Compiler, Running, Verdict
+from .choosing import Compiler, Running, Verdict
 from .observed import WorkerReport
 
 _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})")
@@ -135,7 +136,7 @@ def _entries(group: Iterable[Running], waiting: frozenset[str]) -> list[dict[str
             "uid": running.accepted.uid,
             "generation": running.accepted.generation,
             "hash": running.accepted.hash,
-            "mode": PAUSED_MODE if running.compiled.scheduler_name in waiting else running.mode,
+            "mode": Mode.PAUSED if running.compiled.scheduler_name in waiting else running.mode,
             "shadowOf": running.compiled.shadow_of,
         }
         for running in group
@@ -148,6 +149,6 @@ def _acting(reports: Iterable[WorkerReport]) -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = {}
     for report in reports:
         for running in report.profiles.values():
-            if running.mode == ACTIVE:
+            if running.mode == Mode.ACTIVE:
                 found.setdefault(running.scheduler_name, set()).add(report.group)
     return found

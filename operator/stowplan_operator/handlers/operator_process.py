@@ -23,7 +23,7 @@ from stowplan_operator.api.connection import Connection
 from stowplan_operator.api.events import EventWriter
 from stowplan_operator.api.lease_runner import Leadership, LeaseRunner, new_identity
 from stowplan_operator.api.rights import OPERATOR, WORKER
-from stowplan_operator.worker.server import Pages, WorkerServer
+from stowplan_operator.serving import Pages, PageServer
 from stowplan_scheduler.framework.handle import PluginFactory
 
 from .children import ChildSettings, ChildWorkers
@@ -98,7 +98,7 @@ class Operator:
         Raises NotReadyError, KopfEndedError, and OSError if the address cannot be had.
         """
         options = self._options
-        server = WorkerServer(self._pages(), options.host, options.port)
+        server = PageServer(self._pages(), options.host, options.port)
         port = await server.start()
         log.info("serving", extra={"host": options.host, "port": port})
         if options.listening is not None:

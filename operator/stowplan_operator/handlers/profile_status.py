@@ -17,8 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from stowplan_operator.worker.settings import Mode
+
 from .accepted import Accepted
-from .choosing import PAUSED_MODE, SHADOW, Running, Verdict
+from .choosing import Running, Verdict
 from .conditions import TRUE, Condition, condition, conditions_of, written
 from .figures import figures_of
 from .names import ACCEPTED, DEGRADED, PAUSED, PROGRAMMED, READY
@@ -189,7 +191,7 @@ def _degraded(verdict: Verdict, accepted: Accepted, around: Surroundings) -> Con
 
 
 def _paused(running: Running, generation: int) -> Condition:
-    if running.mode == PAUSED_MODE:
+    if running.mode == Mode.PAUSED:
         return condition(PAUSED, True, "RolloutPaused", "rollout.mode is Paused: its pods stay pending", generation)
     return condition(PAUSED, False, "RolloutRuns", f"rollout.mode is {running.mode}", generation)
 
@@ -199,7 +201,7 @@ def _ready(running: Running, accepted: Condition, programmed: Condition, around:
     for needed in (accepted, programmed):
         if not needed.is_true:
             return condition(READY, False, needed.reason, needed.message, generation)
-    if running.mode == PAUSED_MODE:
+    if running.mode == Mode.PAUSED:
         return condition(READY, False, "Paused", "rollout.mode is Paused: its pods stay pending", generation)
     leaders = [report for report in around.reports if report.is_leading and report.health is Health.ANSWERS]
     if not leaders:
@@ -207,7 +209,7 @@ def _ready(running: Running, accepted: Condition, programmed: Condition, around:
         return condition(READY, False, NO_LEADER, message, generation)
     if not leaders[0].is_synced:
         return condition(READY, False, NOT_SYNCED, f"worker {leaders[0].name} still reads the cluster", generation)
-    if running.mode == SHADOW:
+    if running.mode == Mode.SHADOW:
         message = f"worker {leaders[0].name} decides in the shadow of another scheduler, and binds nothing"
         return condition(READY, True, "Shadow", message, generation)
     return condition(READY, True, "Ready", f"worker {leaders[0].name} schedules its pods", generation)

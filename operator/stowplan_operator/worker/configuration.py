@@ -59,8 +59,9 @@ class WorkerProfile(Part):
     uid: str = option("", "UID of that SchedulerProfile.", max_length=64)
     generation: int = option(0, "metadata.generation of that SchedulerProfile.", ge=0)
     hash: str = option("", "Hash of the compiled profile.", max_length=128)
-    mode: Literal["Active", "Shadow", "Paused"] = option(
-        "Active",
+    # Not strict: files have its text.
+    mode: Annotated[Mode, Field(strict=False)] = option(
+        Mode.ACTIVE,
         "Active binds the profile's pods. Shadow decides about the pods of `shadowOf` and never binds. "
         "Paused leaves the pods where they are.",
     )
@@ -141,7 +142,7 @@ class LoadedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
                     profile=profile.profile,
                     generation=profile.generation,
                     hash=profile.hash,
-                    mode=Mode(profile.mode),
+                    mode=profile.mode,
                     shadow_of=profile.shadow_of,
                 )
                 for profile in self.profiles
@@ -247,7 +248,7 @@ def _profiles(given: WorkerConfiguration, scheduler: KubeSchedulerConfiguration)
         if profile.scheduler_name not in names:
             message = f"{shown(profile.scheduler_name)}: the configuration has no such profile, but {', '.join(names)}"
             raise FieldError(f"profiles[{index}].schedulerName", message)
-        if Mode(profile.mode) is Mode.SHADOW and profile.shadow_of in names:
+        if profile.mode is Mode.SHADOW and profile.shadow_of in names:
             message = f"{shown(profile.shadow_of)}: must be a scheduler that this worker does not run"
             raise FieldError(f"profiles[{index}].shadowOf", message)
     missing = [name for name in names if name not in listed]

@@ -18,8 +18,6 @@ from stowplan_scheduler import __version__
 
 from .metric_table import KUBE_SCHEDULER, OWN, Metric
 
-CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
-
 LabelValues = tuple[str, ...]
 Sample = tuple[LabelValues, float]
 

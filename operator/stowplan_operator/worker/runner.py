@@ -34,6 +34,7 @@ from stowplan_operator.api.events import EventWriter
 from stowplan_operator.api.lease_runner import Leadership, LeaseRunner, new_identity
 from stowplan_operator.api.store import Change, number_of
 from stowplan_operator.garbage import relax_collector
+from stowplan_operator.serving import Pages, PageServer
 from stowplan_scheduler.config import ConfigurationError
 from stowplan_scheduler.framework.handle import PluginFactory
 from stowplan_scheduler.profiles import plugin_traits
@@ -47,7 +48,6 @@ from .measures import MachineStates, Measures
 from .metrics import WorkerMetrics
 from .reload import ConfigurationFile
 from .requests import Answer, Request
-from .server import Pages, WorkerServer
 from .states import WorkerStates
 from .story import StoryRecord
 
@@ -160,7 +160,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`. Raises OSError if the address cannot be had, ExceptionGroup if a part breaks."""
-        server = WorkerServer(self._pages(), self._options.host, self._options.port)
+        server = PageServer(self._pages(), self._options.host, self._options.port)
         port = await server.start()
         try:
             log.info("serving", extra={"host": self._options.host, "port": port})

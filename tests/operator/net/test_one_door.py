@@ -16,7 +16,7 @@ MAY = {
     "handlers/kopf_thread.py": "the API server, for kopf",
     "net/fetch.py": "URLs of custom resources, guarded",
     "net/resolving.py": "names of such URLs",
-    "worker/server.py": "serves, asks nobody",
+    "serving.py": "serves, asks nobody",
 }
 """What they talk to."""
 

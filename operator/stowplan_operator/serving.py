@@ -1,9 +1,9 @@
-"""What a worker serves over HTTP: /healthz, /livez, /readyz, /metrics, /configz and /status. So does the operator, and
-/workers/GROUP/metrics for the workers that are its child processes.
+"""What operator and workers serve over HTTP: /healthz, /livez, /readyz, /metrics, /configz and /status; the operator
+also /workers/GROUP/metrics, for the workers that are its child processes.
 
 Checks answer as kube-scheduler's do: "ok" with 200, or 500 and a line for each check, with ?verbose also where all is
-well. The server lives in the worker's own loop: a loop that is stuck answers nothing at all, which a probe takes for a
-failure; a loop that runs while the worker's work stands still is what the check "loop" of /livez is for.
+well. The server lives in the program's own loop: a loop that is stuck answers nothing at all, which a probe takes for a
+failure; a loop that runs while the program's work stands still is what the checks of /livez are for.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
-
-from .metrics import CONTENT_TYPE
+from prometheus_client import CONTENT_TYPE_LATEST
 
 Check = Callable[[], str]
 """Why something is not well; "" if it is."""
@@ -37,7 +36,7 @@ class Pages:
     worker_metrics: Callable[[str], Awaitable[bytes | None]] | None = None
 
 
-class WorkerServer:
+class PageServer:
     """Listens on one address from `start` to `stop`."""
 
     def __init__(self, pages: Pages, host: str, port: int) -> None:
@@ -76,7 +75,7 @@ class WorkerServer:
             await self._runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._pages.metrics(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=self._pages.metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 _PLAIN: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
@@ -102,7 +101,7 @@ def _of_workers(source: Callable[[str], Awaitable[bytes | None]]) -> Callable[[w
         if body is None:
             text = "no worker of that group runs beside this operator, or it does not answer\n"
             return web.Response(status=404, text=text, headers=_PLAIN)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return answer
 

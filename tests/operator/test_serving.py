@@ -1,4 +1,4 @@
-"""What a worker serves, without a worker behind it."""
+"""What operator and workers serve, without either behind it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from stowplan_operator.worker.server import Pages, WorkerServer
+from stowplan_operator.serving import Pages, PageServer
 
 
 def pages(stuck: str = "", not_synced: str = "") -> Pages:
@@ -26,7 +26,7 @@ def fetched(served: Pages, *paths: str) -> list[tuple[int, str, str]]:
     """Status, media type and text of each path."""
 
     async def run() -> list[tuple[int, str, str]]:
-        server = WorkerServer(served, "127.0.0.1", 0)
+        server = PageServer(served, "127.0.0.1", 0)
         port = await server.start()
         try:
             async with aiohttp.ClientSession() as session:
@@ -87,7 +87,7 @@ def test_documents_and_metrics_have_their_types() -> None:
 
 def test_an_address_that_is_taken_is_an_error() -> None:
     async def run(port: int) -> None:
-        await WorkerServer(pages(), "127.0.0.1", port).start()
+        await PageServer(pages(), "127.0.0.1", port).start()
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
