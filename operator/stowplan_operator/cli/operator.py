@@ -12,9 +12,8 @@ from pathlib import Path
 import click
 
 from .application import BadInput, Failure
+from .live_options import bind_option, cluster_options, connection_of, log_options
 from .options import duration, host_and_port
-
-DEFAULT_BIND = "127.0.0.1:10271"
 
 
 class ClusterFailure(Failure):
@@ -24,11 +23,7 @@ class ClusterFailure(Failure):
 
 
 @click.command(short_help="have SchedulerProfiles run on a cluster")
-@click.option(
-    "--kubeconfig", metavar="FILE",
-    help="The cluster. Default: KUBECONFIG, ~/.kube/config, or the service account of the pod.",
-)  # fmt: skip
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: the current one.")
+@cluster_options
 @click.option(
     "--namespace", default="stowplan-system", show_default=True, metavar="NS",
     help="Where the operator keeps its Lease, the last good profiles, and the Deployments of workers.",
@@ -45,10 +40,7 @@ class ClusterFailure(Failure):
     "--work-dir", metavar="DIR",
     help="Folder for the files of child workers, for this operator alone. Default: a new one, removed at the end.",
 )  # fmt: skip
-@click.option(
-    "--bind", "address", default=DEFAULT_BIND, show_default=True, metavar="HOST:PORT",
-    help="Where /healthz, /livez, /readyz, /metrics, /configz and /status are served; port 0 takes a free one.",
-)  # fmt: skip
+@bind_option("127.0.0.1:10271")
 @click.option(
     "--no-leader-election", is_flag=True, help="Act without a Lease. No other operator may run in this cluster then."
 )
@@ -64,14 +56,7 @@ class ClusterFailure(Failure):
     "--leader-elect-retry-period", "period", callback=duration, default="2s", show_default=True, metavar="TIME",
     help="Time between tries.",
 )  # fmt: skip
-@click.option(
-    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True,
-    help="Of the operator and of its child workers.",
-)  # fmt: skip
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True,
-    help="The same. From warning on the moments of pods are not logged.",
-)  # fmt: skip
+@log_options("Of the operator and of its child workers.")
 def operator(
     kubeconfig: str | None,
     context: str | None,
@@ -112,7 +97,6 @@ def operator(
     import re
     import signal
 
-    from stowplan_operator.api.connection import ConnectionSettingsError, load_connection
     from stowplan_operator.handlers.groups import CHILD, DEPLOYMENT, LeaseTimes
     from stowplan_operator.handlers.operator_process import Operator, OperatorOptions, run_operator
     from stowplan_operator.handlers.self_check import NotReadyError
@@ -135,10 +119,7 @@ def operator(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--leader-elect-lease-duration") from None
     third_party = third_party_plugins()
-    try:
-        connection = load_connection(None if kubeconfig is None else Path(kubeconfig), context)
-    except ConnectionSettingsError as error:
-        raise BadInput(str(error)) from None
+    connection = connection_of(kubeconfig, context)
     if connection.tls_server_name is not None:
         raise BadInput("tls-server-name of the kubeconfig is not supported by the operator; it is by stowplan worker")
     set_up_logging(log_format, log_level)

@@ -10,9 +10,8 @@ import click
 from stowplan_operator.garbage import THRESHOLDS
 
 from .application import BadInput, Failure
+from .live_options import bind_option, cluster_options, connection_of, log_options
 from .options import host_and_port
-
-DEFAULT_BIND = "127.0.0.1:10270"
 
 
 @click.command(short_help="run scheduler profiles on a cluster")
@@ -21,27 +20,13 @@ DEFAULT_BIND = "127.0.0.1:10270"
     help="A WorkerConfiguration (stowplan.io/v1alpha1), or a plain KubeSchedulerConfiguration, whose profiles are "
     "then all active.",
 )  # fmt: skip
-@click.option(
-    "--kubeconfig", metavar="FILE",
-    help="The cluster. Default: KUBECONFIG, ~/.kube/config, or the service account of the pod.",
-)  # fmt: skip
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: the current one.")
-@click.option(
-    "--bind", "address", default=DEFAULT_BIND, show_default=True, metavar="HOST:PORT",
-    help="Where /healthz, /livez, /readyz, /metrics, /configz and /status are served; port 0 takes a free one.",
-)  # fmt: skip
+@cluster_options
+@bind_option("127.0.0.1:10270")
 @click.option(
     "--ready-file", metavar="FILE",
     help='Written as {"pid": ..., "port": ...} once the server listens; removed at the end.',
 )  # fmt: skip
-@click.option(
-    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True,
-    help="stowplan story reads json.",
-)  # fmt: skip
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True,
-    help="From warning on the moments of pods are not logged.",
-)  # fmt: skip
+@log_options("stowplan story reads json.")
 @click.option(
     "--tether", "parent", type=click.IntRange(1), metavar="PID",
     help="End when this process ends, which must be the one that started this worker.",
@@ -84,7 +69,6 @@ def worker(
     import logging
 
     from stowplan_autoscaling.inputs.errors import InputError
-    from stowplan_operator.api.connection import ConnectionSettingsError, load_connection
     from stowplan_operator.tether import tether_to
     from stowplan_operator.worker.configuration import read_configuration
     from stowplan_operator.worker.logs import set_up_logging
@@ -98,9 +82,9 @@ def worker(
     third_party = third_party_plugins()
     try:
         loaded = read_configuration(Path(config), plugins=dict(plugin_traits(third_party)))
-        connection = load_connection(None if kubeconfig is None else Path(kubeconfig), context)
-    except (InputError, ConnectionSettingsError) as error:
+    except InputError as error:
         raise BadInput(str(error)) from None
+    connection = connection_of(kubeconfig, context)
     set_up_logging(log_format, log_level)
     options = WorkerOptions(
         config=Path(config),
