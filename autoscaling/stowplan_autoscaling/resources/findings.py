@@ -32,7 +32,16 @@ def field_error(error: ValidationError, model: type[BaseModel]) -> FieldError:
 
 def field_errors(error: ValidationError, model: type[BaseModel]) -> list[FieldError]:
     """All findings as errors about fields; those that say most come first."""
-    return [_field_error(found, model) for found in sorted(error.errors(include_url=False), key=_rank)]
+    found = error.errors(include_url=False)
+    return [_field_error(each, model) for each in sorted(found, key=_rank) if not _is_emptied(each, found)]
+
+
+def _is_emptied(found: ErrorDetails, others: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is too short only because its entries are wrong: pydantic does not count those."""
+    path = found["loc"]
+    return found["type"] == "too_short" and any(
+        other["loc"][: len(path)] == path and len(other["loc"]) > len(path) for other in others
+    )
 
 
 def _field_error(found: ErrorDetails, model: type[BaseModel]) -> FieldError:

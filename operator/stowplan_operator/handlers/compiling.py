@@ -23,6 +23,7 @@ from stowplan_operator.resources import (
     read_profile,
     summary,
 )
+from stowplan_operator.resources.examination import examine
 from stowplan_operator.resources.problems import refuse
 from stowplan_scheduler.framework.handle import PluginFactory
 
@@ -70,13 +71,12 @@ class ProfileCompiler:
         return self._groups.get(key, lambda: self._together(members))
 
     def _compiled(self, spec: Mapping[str, Any]) -> Compiled:
+        value = {"apiVersion": API_VERSION, "kind": PROFILE, "metadata": {"name": "profile"}, "spec": spec}
         try:
-            profile = read_profile(
-                {"apiVersion": API_VERSION, "kind": PROFILE, "metadata": {"name": "profile"}, "spec": spec}
-            )
+            profile = read_profile(value)
             compile_profile(profile, self._third_party)
-        except ProfileError as error:
-            raise _problem(error) from None
+        except ProfileError:
+            raise _problem(ProfileError(examine(value, self._third_party).problems)) from None
         workers, rollout = profile.spec.workers, profile.spec.rollout
         return Compiled(
             scheduler_name=profile.spec.scheduler_name,

@@ -19,6 +19,8 @@ from .problems import ProfileProblem
 from .scheduler_profile import ALL, Plugins
 from .spec_checks import plugin_sets
 
+GATED: Final = "not decided yet: upstream has it behind a feature gate that is off"
+
 _MULTI_POINT: Final = "multiPoint"
 
 
@@ -31,6 +33,11 @@ def plugin_problems(plugins: Plugins | None, third_party: Mapping[str, PluginTra
                 yield ProfileProblem(f"spec.plugins.{point}.enabled[{index}].name", message)
 
 
+def is_gated(name: str) -> bool:
+    """Whether upstream has such a plugin, which is not decided yet."""
+    return name in REGISTRY and name not in IN_TREE
+
+
 def why_not(name: str, point: str, third_party: Mapping[str, PluginTraits]) -> str:
     """Why a plugin cannot be enabled at an extension point; "" if it can."""
     if name in REMOVED_PLUGINS:
@@ -38,8 +45,8 @@ def why_not(name: str, point: str, third_party: Mapping[str, PluginTraits]) -> s
     traits = REGISTRY.get(name) or third_party.get(name)
     if traits is None:
         return f"{shown(name)}: there is no such plugin{near(name, sorted({*REGISTRY, *third_party}))}"
-    if name not in IN_TREE and name not in third_party:
-        return f"{shown(name)}: not decided yet: upstream has it behind a feature gate that is off"
+    if is_gated(name) and name not in third_party:
+        return f"{shown(name)}: {GATED}"
     if point != _MULTI_POINT and point not in traits.points:
         return f"{shown(name)}: has nothing to do at {point}; its points are {', '.join(sorted(traits.points))}"
     return ""

@@ -241,6 +241,24 @@ def test_all_findings_are_listed_with_file_document_and_field(tmp_path: Path) ->
     assert result.stderr == ""
 
 
+def test_a_finding_hides_no_other_one(tmp_path: Path) -> None:
+    enabled = [{"name": "NodeResourcesFit", "weight": -1}, {"name": "NodeNam"}]
+    path = written(tmp_path / "a.yaml", profile_object("dense", plugins={"score": {"enabled": enabled}}))
+    assert run("lint", path).stdout.splitlines() == [
+        f"{path}: spec.plugins.score.enabled[0].weight: -1: must be at least 0",
+        f'{path}: spec.plugins.score.enabled[1].name: "NodeNam": there is no such plugin; did you mean NodeName?',
+    ]
+    head = {name: CONFIGURATION[name] for name in ("apiVersion", "kind")}
+    gated = {"plugins": {"permit": {"enabled": [{"name": "GangScheduling"}]}}}
+    extenders = [{"urlPrefix": "http://here/", "filterVerb": "f"}]
+    path = written(tmp_path / "c.yaml", {**head, "parallelism": 0, "profiles": [gated], "extenders": extenders})
+    assert [line.split(": ")[1] for line in run("lint", path).stdout.splitlines()] == [
+        "parallelism",
+        "extenders",
+        "profiles[0].plugins.permit.enabled[0].name",
+    ]
+
+
 def test_findings_as_values_have_place_field_and_message(tmp_path: Path) -> None:
     path = written(tmp_path / "a.yaml", profile_object("default-scheduler"))
     result = run("lint", path, "-o", "json")
