@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from deploy.linter import lint
 from deploy.manifests import OWN_NAMESPACE, Manifest, documents, named
 from integration.accounts import api_of
 from integration.control_plane import CONTROLLER_MANAGER, ControlPlane
 from integration.kubectl import Kubectl
+from stowplan_operator.cli import cli
 
 pytestmark = pytest.mark.rig
 
@@ -151,18 +153,37 @@ def test_the_rendered_manifests_pass_the_linter_too(kubectl: Kubectl, default: s
 def test_the_overlay_of_the_documentation_sets_the_image_everywhere(
     kubectl: Kubectl, repository: Path, tmp_path: Path
 ) -> None:
-    """Beside a clone, as it says."""
+    container = operator_of_overlay("overlay", kubectl, repository, tmp_path)
+    assert container["image"] == worker_image(container) == "registry.example.com/stowplan:0.1.0"
+
+
+def test_the_overlay_of_the_documentation_adds_flags_about_urls_that_the_operator_knows(
+    kubectl: Kubectl, repository: Path, tmp_path: Path
+) -> None:
+    shipped = repository / "deploy" / "kustomize" / "base" / "operator-deployment.yaml"
+    deployment = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    before = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    args = operator_of_overlay("overlay: urls", kubectl, repository, tmp_path)["args"]
+    assert args == [*before, "--deny-url-network=192.168.0.0/16", "--allow-url-host=extender.example.com"]
+    # It reads them all, and ends with what comes after them.
+    refused = CliRunner().invoke(cli, [*args, "--log-level=loud"])
+    assert "'loud' is not one of" in refused.stderr
+
+
+def operator_of_overlay(mark: str, kubectl: Kubectl, repository: Path, tmp_path: Path) -> Manifest:
+    """The operator's container in what an overlay of docs/deploy.md makes, beside a clone, as it says."""
     for name in ("deploy", "crds"):
         shutil.copytree(repository / name, tmp_path / "stowplan" / name)
     page = (repository / "docs" / "deploy.md").read_text(encoding="utf-8")
-    (overlay,) = re.findall(r"<!-- overlay -->\n```yaml\n(.*?)```\n<!-- overlay -->", page, re.DOTALL)
+    (overlay,) = re.findall(rf"<!-- {mark} -->\n```yaml\n(.*?)```\n<!-- {mark} -->", page, re.DOTALL)
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "kustomization.yaml").write_text(overlay, encoding="utf-8")
     rendered = list(yaml.safe_load_all(kubectl("kustomize", str(tmp_path / "ours"))))
     assert lint(rendered) == []
     (deployment,) = (each for each in rendered if each["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == worker_image(container) == "registry.example.com/stowplan:0.1.0"
+    found: Manifest = container
+    return found
 
 
 def worker_image(container: Manifest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 
@@ -14,11 +15,20 @@ class Names(AbstractResolver):
     def __init__(self, answers: Mapping[str, Sequence[str]]) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self._news = asyncio.Event()
+
+    async def until(self, asked: int) -> None:
+        """Until so many look-ups were made."""
+        async with asyncio.timeout(30):
+            while len(self.asked) < asked:
+                await self._news.wait()
+                self._news.clear()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         self.asked.append(host)
+        self._news.set()
         if host not in self.answers:
             raise OSError(f"unknown: {host}")
         return [

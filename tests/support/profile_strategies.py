@@ -178,7 +178,7 @@ FULL: dict[str, Any] = {
     },
     "extenders": [
         {
-            "urlPrefix": "https://extender.example.com/",
+            "urlPrefix": "https://extender.kube-system.svc/",
             "filterVerb": "filter",
             "weight": 1,
             "enableHTTPS": True,

@@ -12,6 +12,7 @@ from stowplan_operator.handlers.groups import GroupPlan, GroupSettings
 from stowplan_operator.handlers.names import STATUS_MANAGER
 from stowplan_operator.handlers.observed import Health, RunningProfile, WorkerReport, observed
 from stowplan_operator.handlers.reconcile import Desired, Situation, reconcile
+from stowplan_operator.handlers.url_verdicts import UrlVerdict
 from stowplan_operator.worker.configuration import parse_configuration
 from stowplan_scheduler.timestamps import NANOSECONDS, format_time, parse_time
 
@@ -50,6 +51,7 @@ class Cluster:
         self.running: dict[str, str] = {}
         self.refusing: dict[str, str] = {}
         self.writes: list[tuple[str, str]] = []
+        self.urls: dict[str, UrlVerdict | None] = {}
         self.now = START
 
     # ---- what people do ----------------------------------------------------------------------
@@ -105,6 +107,7 @@ class Cluster:
             profiles=[observed(deepcopy(each)) for each in self.objects.values()],
             memory=self.memory,
             reports=self.reports() if reports is None else reports,
+            urls=self.urls,
         )
 
     def desired(self, reports: list[WorkerReport] | None = None) -> Desired:

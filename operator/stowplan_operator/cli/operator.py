@@ -11,9 +11,12 @@ from pathlib import Path
 
 import click
 
+from stowplan_operator.net import UrlRules
+
 from .application import BadInput, Failure
 from .live_options import bind_option, cluster_options, connection_of, log_options
 from .options import duration, host_and_port
+from .url_options import url_options
 
 
 class ClusterFailure(Failure):
@@ -40,6 +43,7 @@ class ClusterFailure(Failure):
     "--work-dir", metavar="DIR",
     help="Folder for the files of child workers, for this operator alone. Default: a new one, removed at the end.",
 )  # fmt: skip
+@url_options
 @bind_option("127.0.0.1:10271")
 @click.option(
     "--no-leader-election", is_flag=True, help="Act without a Lease. No other operator may run in this cluster then."
@@ -71,6 +75,7 @@ def operator(
     period: int,
     log_format: str,
     log_level: str,
+    urls: UrlRules,
 ) -> None:
     """Watch SchedulerProfiles, NodePools and Simulations, and keep a worker running for each group of profiles.
 
@@ -138,6 +143,7 @@ def operator(
             lease=times,
             worker_image=worker_image,
             worker_arguments=tuple(arguments),
+            urls=urls,
         )
         await run_operator(Operator(connection, options, third_party), (signal.SIGTERM, signal.SIGINT))
 

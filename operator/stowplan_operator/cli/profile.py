@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stowplan_operator.net import UrlRules
+
 from .application import BadInput, reader_may_leave
+from .url_options import url_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,13 +154,19 @@ def _refuse_findings(documents: Sequence[ProfileDocument], third_party: Mapping[
 @profile.command(short_help="everything that is wrong, with its field")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@url_options
+@click.option(
+    "--resolve-urls", is_flag=True,
+    help="Also look up where URLs lead, as seen from here. Without it only their texts are checked.",
+)  # fmt: skip
 @click.pass_context
-def lint(ctx: click.Context, files: tuple[str, ...], output: str) -> None:
+def lint(ctx: click.Context, files: tuple[str, ...], output: str, resolve_urls: bool, urls: UrlRules) -> None:
     """Say everything that is wrong with profiles, with the field of each finding.
 
     A SchedulerProfile is checked as the API server and the operator check it: types and ranges, the rules of its
     definition, every plugin, and the args of every plugin. Profiles of all files are also checked against each other:
-    two with one schedulerName, or two that want different workers for one group.
+    two with one schedulerName, or two that want different workers for one group. URLs are checked as an operator with
+    the same --allow-url options checks them.
 
     \b
     Examples:
@@ -176,7 +185,11 @@ def lint(ctx: click.Context, files: tuple[str, ...], output: str) -> None:
     from .configurations import third_party_plugins
 
     documents = [document for file in files for document in _documents(file)]
-    findings = all_findings(documents, third_party_plugins())
+    findings = all_findings(documents, third_party_plugins(), urls)
+    if resolve_urls:
+        from .profile_urls import unreachable
+
+        findings += unreachable(documents, urls)
     with reader_may_leave():
         if output == "table":
             for finding in findings:

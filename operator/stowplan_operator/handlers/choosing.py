@@ -18,6 +18,9 @@ from stowplan_operator.worker.settings import Mode
 
 from .accepted import Accepted, Memory
 from .observed import Observed, mapping
+from .url_verdicts import UrlVerdict, UrlVerdicts, refused_urls
+
+_NO_URLS: Final[UrlVerdicts] = {}
 
 INVALID: Final = "Invalid"
 CONFLICT: Final = "Conflict"
@@ -98,10 +101,12 @@ class Verdict:
     running: Running | None
 
 
-def choose(profiles: Iterable[Observed], memory: Memory, compiler: Compiler) -> list[Verdict]:
-    """A verdict for each profile that is not being deleted, the oldest first."""
+def choose(
+    profiles: Iterable[Observed], memory: Memory, compiler: Compiler, urls: UrlVerdicts = _NO_URLS
+) -> list[Verdict]:
+    """A verdict for each profile that is not being deleted, the oldest first. `urls`: where their URLs lead."""
     living = sorted((profile for profile in profiles if not profile.is_deleting), key=lambda profile: profile.age)
-    chooser = _Chooser(compiler)
+    chooser = _Chooser(compiler, urls)
     owners: dict[str, Observed] = {}
     for profile in living:
         owner = owners.setdefault(profile.scheduler_name, profile) if profile.scheduler_name else profile
@@ -125,19 +130,26 @@ class _Version:
 class _Chooser:
     """The profiles that may run, in order of age, and which version of each does."""
 
-    def __init__(self, compiler: Compiler) -> None:
+    def __init__(self, compiler: Compiler, urls: UrlVerdicts) -> None:
         self._compiler = compiler
+        self._urls = urls
         self._newest: dict[str, _Version] = {}
         self._last: dict[str, _Version] = {}
         self._chosen: dict[str, _Version] = {}
         self.refusals: dict[str, Refusal] = {}
 
     def add(self, profile: Observed, past: Accepted | None) -> None:
+        newest: _Version | None = None
+        problem: ProblemError | None = None
         try:
-            self._newest[profile.uid] = self._version(profile.name, profile.uid, profile.generation, profile.spec)
-        except ProblemError as problem:
-            refusal = Refusal(reason=INVALID, field=problem.field or "spec", message=problem.message)
+            newest = self._version(profile.name, profile.uid, profile.generation, profile.spec)
+        except ProblemError as error:
+            problem = error
+        refusal = _refusal(problem, refused_urls(profile.spec, self._urls))
+        if refusal is not None:
             self.refusals[profile.uid] = refusal
+        elif newest is not None:
+            self._newest[profile.uid] = newest
         if past is not None:
             try:
                 self._last[profile.uid] = self._version(profile.name, past.uid, past.generation, past.spec)
@@ -204,6 +216,18 @@ class _Chooser:
         except ProblemError as problem:
             return problem
         return None
+
+
+def _refusal(problem: ProblemError | None, urls: Sequence[tuple[str, UrlVerdict]]) -> Refusal | None:
+    """Why a specification is not good by itself; None if it is. Where its URLs lead comes first."""
+    if not urls:
+        if problem is None:
+            return None
+        return Refusal(reason=INVALID, field=problem.field or "spec", message=problem.message)
+    (field, first), *others = urls
+    texts = [first.message, *(f"{each}: {verdict.message}" for each, verdict in others)]
+    texts += [str(problem)] if problem is not None else []
+    return Refusal(reason=first.reason, field=field, message="; ".join(texts))
 
 
 def _groups(versions: Mapping[str, _Version]) -> set[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
+from stowplan_operator.net import DEFAULT_RULES, UrlRules
 from stowplan_operator.resources import (
     HASH_VERSION,
     ProfileError,
@@ -43,10 +44,11 @@ NO_PLUGINS: Final[Mapping[str, PluginFactory]] = MappingProxyType({})
 
 
 class ProfileCompiler:
-    """`third_party`: plugins of other distributions."""
+    """`third_party`: plugins of other distributions. `urls`: which URLs a profile may have."""
 
-    def __init__(self, third_party: Mapping[str, PluginFactory] = NO_PLUGINS) -> None:
+    def __init__(self, third_party: Mapping[str, PluginFactory] = NO_PLUGINS, urls: UrlRules = DEFAULT_RULES) -> None:
         self._third_party = third_party
+        self._urls = urls
         self._profiles: _Answers[Compiled] = _Answers()
         self._groups: _Answers[dict[str, Any]] = _Answers()
 
@@ -74,9 +76,9 @@ class ProfileCompiler:
         value = {"apiVersion": API_VERSION, "kind": PROFILE, "metadata": {"name": "profile"}, "spec": spec}
         try:
             profile = read_profile(value)
-            compile_profile(profile, self._third_party)
+            compile_profile(profile, self._third_party, self._urls)
         except ProfileError:
-            raise _problem(ProfileError(examine(value, self._third_party).problems)) from None
+            raise _problem(ProfileError(examine(value, self._third_party, self._urls).problems)) from None
         workers, rollout = profile.spec.workers, profile.spec.rollout
         return Compiled(
             scheduler_name=profile.spec.scheduler_name,
@@ -96,7 +98,7 @@ class ProfileCompiler:
         try:
             # Those of the first profile that has to give way; if it does, others may have no need to.
             refuse(next(iter(check_together(profiles).values()), ()))
-            return compile_group(profiles, self._third_party)
+            return compile_group(profiles, self._third_party, self._urls)
         except ProfileError as error:
             raise _problem(error) from None
 

@@ -23,6 +23,7 @@ from stowplan_operator.api.connection import Connection
 from stowplan_operator.api.events import EventWriter
 from stowplan_operator.api.lease_runner import Leadership, LeaseRunner, new_identity
 from stowplan_operator.api.rights import OPERATOR, WORKER
+from stowplan_operator.net import DEFAULT_RULES, UrlRules
 from stowplan_operator.serving import Pages, PageServer
 from stowplan_scheduler.framework.handle import PluginFactory
 
@@ -60,6 +61,8 @@ class OperatorOptions:
     lease: LeaseTimes = field(default_factory=LeaseTimes)
     worker_image: str = ""
     worker_arguments: tuple[str, ...] = ()
+    urls: UrlRules = DEFAULT_RULES
+    """Which URLs profiles may have."""
     listening: Callable[[int], None] | None = None
     """Told the port once the server listens."""
 
@@ -72,7 +75,7 @@ class Operator:
     ) -> None:
         self._options = options
         self._client = ApiClient(connection, user_agent=f"{USER_AGENT} operator")
-        self._compiler = ProfileCompiler(third_party)
+        self._compiler = ProfileCompiler(third_party, options.urls)
         self._objects = Objects()
         self._metrics = OperatorMetrics(self._objects)
         self._identity = new_identity()
@@ -184,6 +187,7 @@ class Operator:
                 namespace=options.namespace,
                 groups=GroupSettings(namespace=options.namespace, runtime=options.runtime, lease=options.lease),
                 may_write=self._may_write,
+                urls=options.urls,
             ),
             self._runtime,
         )
@@ -233,6 +237,13 @@ class Operator:
             "runtime": options.runtime,
             "workerImage": options.worker_image,
             "leaderElection": options.elects,
+            "urls": {
+                "http": options.urls.http,
+                "hosts": sorted(options.urls.hosts),
+                "ports": sorted(options.urls.ports),
+                "allowedNetworks": [str(network) for network in options.urls.allowed],
+                "deniedNetworks": [str(network) for network in options.urls.refused],
+            },
             "python": sys.version.partition(" ")[0],
         }
 

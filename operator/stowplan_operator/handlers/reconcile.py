@@ -26,6 +26,7 @@ from .names import NODE_POOL, PROFILE, PROFILE_CONDITIONS, SIMULATION
 from .observed import Observed, WorkerReport, entries
 from .profile_status import Surroundings, profile_status
 from .transitions import Happening, happenings
+from .url_verdicts import UrlVerdicts, is_looked_up
 
 _OWN_FIELDS: Final = ("observedGeneration", "appliedHash", "hashVersion", "lastGood", "workers", *NAMES)
 """Of status, beside the conditions."""
@@ -42,6 +43,8 @@ class Situation:
     reports: Sequence[WorkerReport] = ()
     verdicts: Mapping[VerdictKey, ModelVerdict] = field(default_factory=dict)
     """On node pools and simulations; those without one are waited for."""
+    urls: UrlVerdicts = field(default_factory=dict)
+    """On URLs in profiles; those that are being looked up are waited for, which takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +73,14 @@ class Desired:
 
 def reconcile(situation: Situation, compiler: Compiler, settings: GroupSettings, now: int) -> Desired:
     """What should be at `now`, in nanoseconds since the epoch. Never raises for anything that an object may hold."""
-    verdicts = choose(situation.profiles, situation.memory, compiler)
+    verdicts = choose(situation.profiles, situation.memory, compiler, situation.urls)
     groups = plan_groups(verdicts, situation.reports, compiler, settings)
     statuses: list[StatusWrite] = []
     due: list[int] = []
     for verdict in verdicts:
         profile = verdict.profile
+        if not is_looked_up(profile.spec, situation.urls):
+            continue
         status = profile_status(verdict, _around(verdict, groups, situation.reports), now)
         if differs(status, profile.status):
             statuses.append(_write(PROFILE, profile, status))

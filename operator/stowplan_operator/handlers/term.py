@@ -20,6 +20,8 @@ from stowplan_operator.api.backoff import Backoff
 from stowplan_operator.api.client import ApiClient
 from stowplan_operator.api.errors import ApiError
 from stowplan_operator.api.events import EventWriter
+from stowplan_operator.net import DEFAULT_RULES, UrlRules
+from stowplan_operator.resources.url_checks import urls_in
 
 from .choosing import Compiler
 from .groups import GroupSettings
@@ -32,6 +34,7 @@ from .objects import Objects
 from .observed import text
 from .reconcile import Desired, Situation, reconcile
 from .runtimes import Runtime
+from .url_checking import UrlChecking
 from .work_queue import WorkQueue
 from .writing import MemoryStore, StatusWriter
 
@@ -58,6 +61,7 @@ class TermSettings:
     namespace: str
     groups: GroupSettings
     may_write: Callable[[], bool]
+    urls: UrlRules = DEFAULT_RULES
     list_seconds: float = LIST_SECONDS
 
 
@@ -87,6 +91,7 @@ class Term:
         self._memory = MemoryStore(client, settings.namespace)
         self._writer = StatusWriter(client, events, objects)
         self._models = ModelChecking(self._wake.set)
+        self._urls = UrlChecking(settings.urls, self._wake.set)
         loop = asyncio.get_running_loop()
         self._kopf = KopfThread(client.connection, self._queue.offer, lambda: _call_soon(loop, self._wake.set))
         self._backoff = Backoff(random.Random(), first=0.5, most=15.0, quiet=60.0)
@@ -129,7 +134,7 @@ class Term:
         finally:
             self._queue.close()
             checking.cancel()
-            await asyncio.gather(checking, return_exceptions=True)
+            await asyncio.gather(checking, self._urls.close(), return_exceptions=True)
             try:
                 await self._end_kopf()
             finally:
@@ -189,13 +194,16 @@ class Term:
     def _desired(self) -> Desired:
         models = [(kind, each) for kind in (NODE_POOL, SIMULATION) for each in self._objects.of(kind)]
         self._models.want(models)
+        profiles = self._objects.of(PROFILE)
+        self._urls.want(url for each in profiles if not each.is_deleting for _, url in urls_in(each.spec))
         situation = Situation(
-            profiles=self._objects.of(PROFILE),
+            profiles=profiles,
             node_pools=self._objects.of(NODE_POOL),
             simulations=self._objects.of(SIMULATION),
             memory=self._memory.memory,
             reports=self._runtime.reports(),
             verdicts=self._models.verdicts,
+            urls=self._urls.verdicts,
         )
         self._metrics.reconciliations.inc()
         with self._metrics.seconds.time():

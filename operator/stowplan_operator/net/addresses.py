@@ -72,6 +72,11 @@ def check_address(address: Address | str, rules: UrlRules = DEFAULT_RULES) -> st
     return next((kind for kind in kinds if kind), "")
 
 
+def is_allowed(address: Address, rules: UrlRules) -> bool:
+    """Whether an address is in a network that is allowed by name, and may be asked."""
+    return _within(address, rules.allowed) and not check_address(address, rules)
+
+
 def parse_network(text: str) -> Network:
     """A network from its text: 10.0.0.0/8, or one address. Raises ValueError, whose text says what is wrong with it."""
     return ip_network(text.strip(), strict=True)
@@ -97,8 +102,8 @@ def _embedded(address: Address) -> Iterator[IPv4Address]:
     if isinstance(address, IPv4Address):
         return
     bits = int(address)
-    if any(_is_in(address, network) for network in _EMBEDS_AT_THE_END):
-        # :: and ::1 are what they are; as IPv4 they would be 0.0.0.0 and 0.0.0.1.
+    # :: and ::1 are what they are; as IPv4 they would be 0.0.0.0 and 0.0.0.1.
+    if bits > 1 and any(_is_in(address, network) for network in _EMBEDS_AT_THE_END):
         yield IPv4Address(bits & 0xFFFF_FFFF)
     if _is_in(address, _SIX_TO_FOUR):
         yield IPv4Address(bits >> 80 & 0xFFFF_FFFF)

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 
 from .addresses import check_address
+from .lookup import NameLookup
 from .rules import ADDRESS_REFUSED, DEFAULT_RULES, NAME_UNKNOWN, URL_REFUSED, UrlRefusedError, UrlRules
 from .urls import check_url, split_url
 
@@ -51,7 +51,7 @@ class GuardedResolver(AbstractResolver):
 
     def __init__(self, rules: UrlRules, inner: AbstractResolver | None = None) -> None:
         self._rules = rules
-        self._inner = inner if inner is not None else ThreadedResolver()
+        self._inner = inner if inner is not None else NameLookup()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC

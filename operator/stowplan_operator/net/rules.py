@@ -38,8 +38,8 @@ class UrlRules:
     """By default: services of the cluster, by https, on the usual ports, wherever that is no special address.
 
     `hosts`: further host names, in lower case. `allowed`: networks that are asked although their kind is refused, such
-    as 127.0.0.0/8 for a test. `refused`: further networks that are not asked, such as those of nodes and of the API
-    server; they win over `allowed`.
+    as 127.0.0.0/8 for a test; a URL may then have an address of theirs instead of a name. `refused`: further networks
+    that are not asked, such as those of nodes and of the API server; they win over `allowed`.
     """
 
     http: bool = False

@@ -7,8 +7,10 @@ is narrow: what a URL of a service needs, in ASCII. Whatever is left means the s
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
+from .addresses import Address, is_allowed
 from .rules import DEFAULT_RULES, UrlRules
 
 LONGEST: Final = 2048
@@ -22,7 +24,7 @@ _API_SERVERS: Final = frozenset({"kubernetes", "kubernetes.default"})
 
 
 class UrlParts(NamedTuple):
-    """A URL that may be asked, in parts; `path` is "" or begins with a slash."""
+    """A URL that may be asked, in parts. `host`: without brackets. `path` is "" or begins with a slash."""
 
     scheme: str
     host: str
@@ -31,7 +33,8 @@ class UrlParts(NamedTuple):
 
     @property
     def url(self) -> str:
-        return f"{self.scheme}://{self.host}:{self.port}{self.path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
 
 
 def check_url(url: str, rules: UrlRules = DEFAULT_RULES) -> list[str]:
@@ -74,7 +77,7 @@ def _examine(url: str, rules: UrlRules) -> tuple[list[str], UrlParts | None]:
     path = split["rest"]
     if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
         problems.append("must have a plain path: no query, no fragment, no escapes, no dots as parts, no backslashes")
-    return problems, UrlParts(scheme, host.lower(), number, path)
+    return problems, UrlParts(scheme, host.lower().strip("[]"), number, path)
 
 
 def _host_and_port(authority: str) -> tuple[str, str | None]:
@@ -88,11 +91,14 @@ def _host_and_port(authority: str) -> tuple[str, str | None]:
 def _check_host(host: str, rules: UrlRules) -> list[str]:
     if not host:
         return ["must name a host"]
+    address = _address(host)
+    if address is not None and is_allowed(address, rules):
+        return []
     labels = host.split(".")
     # As browsers have it: a last label that is a number makes the whole an IPv4 address, in one of its many notations.
     if host.startswith("[") or _NUMBER.fullmatch(labels[-1]) or (labels[-1] == "" and _NUMBER.fullmatch(labels[-2])):
         return ["must name a host, not an IP address"]
-    if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
+    if not is_host_name(host):
         return ["has a host that is no DNS name"]
     if host in rules.hosts:
         return []
@@ -102,6 +108,20 @@ def _check_host(host: str, rules: UrlRules) -> list[str]:
     if _is_service(host, rules.cluster_domain):
         return []
     return ["must name a service as <service>.<namespace>.svc, or a host that is allowed by name"]
+
+
+def is_host_name(host: str) -> bool:
+    """Whether a text in lower case is a DNS name, and no address in disguise."""
+    labels = host.split(".")
+    return len(host) <= 253 and all(map(_LABEL.fullmatch, labels)) and not _NUMBER.fullmatch(labels[-1])
+
+
+def _address(host: str) -> Address | None:
+    """The address that a host is, in the one notation that everybody reads alike."""
+    try:
+        return IPv6Address(host[1:-1]) if host.startswith("[") and "%" not in host else IPv4Address(host)
+    except ValueError:
+        return None
 
 
 def _is_service(host: str, cluster_domain: str) -> bool:

@@ -16,6 +16,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
 
+from stowplan_operator.net import DEFAULT_RULES, UrlRules
 from stowplan_scheduler.config import ConfigurationError, PluginTraits, load_configuration
 from stowplan_scheduler.framework.handle import PluginFactory
 from stowplan_scheduler.profiles import plugin_traits
@@ -27,6 +28,7 @@ from .problems import ProfileError, ProfileProblem, refuse
 from .scheduler_profile import FIT, SchedulerProfile, SchedulerProfileSpec
 from .spec_checks import spec_problems
 from .third_party import third_party_problems
+from .url_checks import url_problems
 
 HASH_VERSION: Final = 1
 """Changes with what `profile_hash` computes, so that a new program does not look like a new profile."""
@@ -46,22 +48,29 @@ _COUNTS: Final = (
 )
 
 
-def compile_profile(profile: SchedulerProfile, third_party: Mapping[str, PluginFactory] = NO_PLUGINS) -> dict[str, Any]:
+def compile_profile(
+    profile: SchedulerProfile,
+    third_party: Mapping[str, PluginFactory] = NO_PLUGINS,
+    urls: UrlRules | None = DEFAULT_RULES,
+) -> dict[str, Any]:
     """The profile as an entry of KubeSchedulerConfiguration's profiles, checked by the scheduler's loader.
 
-    `third_party`: plugins of other distributions (`plugins.registry.load_third_party`). Raises ProfileError.
+    `third_party`: plugins of other distributions (`plugins.registry.load_third_party`). `urls`: which URLs it may have;
+    None: whichever, for those who only read it. Raises ProfileError.
     """
     spec = profile.spec
     traits = plugin_traits(third_party)
     document = profile_document(spec)
-    refuse((*spec_problems(spec), *_undecided(spec), *plugin_problems(spec.plugins, traits), *_args(spec)))
+    refuse((*spec_problems(spec), *_extenders(spec, urls), *plugin_problems(spec.plugins, traits), *_args(spec)))
     refuse(_whole(document, traits))
     refuse(third_party_problems(document, third_party))
     return document
 
 
 def compile_group(
-    profiles: Iterable[SchedulerProfile], third_party: Mapping[str, PluginFactory] = NO_PLUGINS
+    profiles: Iterable[SchedulerProfile],
+    third_party: Mapping[str, PluginFactory] = NO_PLUGINS,
+    urls: UrlRules | None = DEFAULT_RULES,
 ) -> dict[str, Any]:
     """A KubeSchedulerConfiguration with the profiles, ordered by schedulerName.
 
@@ -73,7 +82,7 @@ def compile_group(
     problems: list[ProfileProblem] = []
     for profile in ordered:
         try:
-            documents.append(compile_profile(profile, third_party))
+            documents.append(compile_profile(profile, third_party, urls))
         except ProfileError as error:
             problems.extend(_named(profile, error.problems) if len(ordered) > 1 else error.problems)
     refuse(problems)
@@ -98,9 +107,10 @@ def profile_hash(spec: SchedulerProfileSpec) -> str:
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _undecided(spec: SchedulerProfileSpec) -> Iterator[ProfileProblem]:
+def _extenders(spec: SchedulerProfileSpec, urls: UrlRules | None) -> Iterator[ProfileProblem]:
+    if urls is not None:
+        yield from url_problems(spec.extenders, urls)
     if spec.extenders:
-        # Not even their URLs are looked at: nothing connects to them.
         yield ProfileProblem("spec.extenders", NOT_ASKED)
 
 

@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from stowplan_operator.net import DEFAULT_RULES, UrlRules
 from stowplan_scheduler.framework.handle import PluginFactory
 
 from .compile import NO_PLUGINS, compile_profile
@@ -47,15 +48,19 @@ class Examined:
         return not any(_is_within(path, field) for path in self.taken_out for field in fields)
 
 
-def examine(value: Mapping[str, Any], third_party: Mapping[str, PluginFactory] = NO_PLUGINS) -> Examined:
-    """All findings about an object, in the order of the checks. `third_party`: plugins of other distributions."""
+def examine(
+    value: Mapping[str, Any],
+    third_party: Mapping[str, PluginFactory] = NO_PLUGINS,
+    urls: UrlRules | None = DEFAULT_RULES,
+) -> Examined:
+    """All findings about an object, in the order of the checks. `third_party` and `urls`: as of `compile_profile`."""
     found: list[ProfileProblem] = []
     rest = _Rest(value)
     profile: SchedulerProfile | None = None
     for _ in range(MAX_PASSES):
         try:
             profile = read_profile(rest.value)
-            compile_profile(profile, third_party)
+            compile_profile(profile, third_party, urls)
         except ProfileError as error:
             problems = [ProfileProblem(rest.original(each.field), each.message) for each in error.problems]
             found += [each for each in problems if not rest.explains(each.field)]

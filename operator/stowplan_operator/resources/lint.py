@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stowplan_autoscaling.inputs.errors import shown
+from stowplan_operator.net import UrlRules
 from stowplan_scheduler.config import ConfigurationError, load_configuration
 from stowplan_scheduler.config.decode import decode_configuration
 from stowplan_scheduler.config.defaults import apply_defaults
@@ -35,8 +36,15 @@ class Finding:
         return f"{self.place}: {self.problem}"
 
 
-def lint(documents: Sequence[ProfileDocument], third_party: Mapping[str, PluginFactory] = NO_PLUGINS) -> list[Finding]:
-    """All findings in the order of the documents; what profiles say about each other comes last."""
+def lint(
+    documents: Sequence[ProfileDocument],
+    third_party: Mapping[str, PluginFactory] = NO_PLUGINS,
+    urls: UrlRules | None = None,
+) -> list[Finding]:
+    """All findings in the order of the documents; what profiles say about each other comes last.
+
+    `urls`: which URLs a SchedulerProfile may have; None: whichever. No name is resolved.
+    """
     findings: list[Finding] = []
     places: dict[str, str] = {}
     profiles: dict[str, SchedulerProfile] = {}
@@ -45,7 +53,7 @@ def lint(documents: Sequence[ProfileDocument], third_party: Mapping[str, PluginF
             wrong = _of_configuration(document.value, third_party)
             findings.extend(Finding(document.place, problem) for problem in wrong)
             continue
-        examined = examine(document.value, third_party)
+        examined = examine(document.value, third_party, urls)
         profile = examined.profile
         if profile is not None and examined.is_sound("metadata"):
             if profile.name in places:

@@ -60,6 +60,13 @@ def test_help_says_what_is_needed_and_shows_examples() -> None:
         (("--leader-elect-retry-period", "1500ms"), "Invalid value for --leader-elect-lease-duration: the times of"),
         (("--leader-elect-retry-period", "soon"), "Invalid value for '--leader-elect-retry-period': \"soon\" is not"),
         (("--kubeconfig", "/nowhere"), "kubeconfig /nowhere: no such file"),
+        (
+            ("--allow-url-network", "10.0.0.1/8"),
+            "Invalid value for '--allow-url-network': 10.0.0.1/8 has host bits set: ",
+        ),
+        (("--deny-url-network", "node"), "Invalid value for '--deny-url-network': 'node' does not appear to be"),
+        (("--allow-url-host", "0x7f.1"), "Invalid value for '--allow-url-host': \"0x7f.1\" is no name of a host"),
+        (("--allow-url-port", "0"), "Invalid value for '--allow-url-port': 0 is not in the range"),
         (("profile.yaml",), "Got unexpected extra argument (profile.yaml)"),
     ],
 )

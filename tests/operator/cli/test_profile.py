@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -257,6 +258,52 @@ def test_a_finding_hides_no_other_one(tmp_path: Path) -> None:
         "extenders",
         "profiles[0].plugins.permit.enabled[0].name",
     ]
+
+
+def urls_said(path: Path, *options: str) -> list[str]:
+    """What lint says about URLs."""
+    lines = run("lint", path, *options).stdout.splitlines()
+    return [line.removeprefix(f"{path}: ") for line in lines if ".urlPrefix: " in line]
+
+
+def test_urls_are_checked_as_texts_by_the_same_flags_as_an_operator_s(tmp_path: Path) -> None:
+    extenders = [{"urlPrefix": "https://127.0.0.1:8888/"}, {"urlPrefix": "http://extender.mon.svc:8080/"}]
+    path = written(tmp_path / "a.yaml", profile_object("dense", extenders=extenders))
+    port = "has a port that is not allowed: one of 443, 8443, 8888, 9090"
+    assert urls_said(path) == [
+        "spec.extenders[0].urlPrefix: must name a host, not an IP address",
+        "spec.extenders[1].urlPrefix: must begin with https://: http is not allowed here",
+        f"spec.extenders[1].urlPrefix: {port}",
+    ]
+    assert urls_said(path, "--allow-url-http") == [
+        "spec.extenders[0].urlPrefix: must name a host, not an IP address",
+        f"spec.extenders[1].urlPrefix: {port}",
+    ]
+    allowed = ("--allow-url-http", "--allow-url-port", "8080", "--allow-url-network", "127.0.0.0/8")
+    assert urls_said(path, *allowed) == []
+
+
+def test_names_in_urls_are_looked_up_only_if_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def getaddrinfo(host: str, port: int, **how: Any) -> list[Any]:
+        asked.append(host)
+        if host != "localhost":
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    urls = ("https://LOCALHOST/", "https://nobody.mon.svc/", "https://169.254.169.254/")
+    path = written(tmp_path / "a.yaml", profile_object("dense", extenders=[{"urlPrefix": url} for url in urls]))
+    text = "spec.extenders[2].urlPrefix: must name a host, not an IP address"
+    assert urls_said(path, "--allow-url-host", "localhost") == [text]
+    assert asked == []
+    assert urls_said(path, "--allow-url-host", "localhost", "--resolve-urls") == [
+        text,
+        "spec.extenders[0].urlPrefix: the host name stands for an address that is not allowed: a loopback address",
+        "spec.extenders[1].urlPrefix: the host name cannot be resolved",
+    ]
+    assert sorted(asked) == ["localhost", "nobody.mon.svc"]
 
 
 def test_findings_as_values_have_place_field_and_message(tmp_path: Path) -> None:

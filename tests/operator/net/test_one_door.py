@@ -14,7 +14,9 @@ MAY = {
     "handlers/children.py": "child workers, on loopback",
     "handlers/deployments.py": "workers' pods, at the addresses that the API server names",
     "handlers/kopf_thread.py": "the API server, for kopf",
+    "handlers/url_checking.py": "nobody: it has names looked up by net/lookup.py",
     "net/fetch.py": "URLs of custom resources, guarded",
+    "net/lookup.py": "names of such URLs",
     "net/resolving.py": "names of such URLs",
     "serving.py": "serves, asks nobody",
 }

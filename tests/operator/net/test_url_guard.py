@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -84,6 +85,8 @@ REFUSED_AS_TEXT = (
     "https://a.b.c.svc/",
     "https://prometheus.mon.svc./",
     "https://127.0.0.1.nip.io/",
+    "https://[]/",
+    "https://[127.0.0.1]/",
     "https://kubernetes.default.svc/",
     "https://KUBERNETES.default.svc.cluster.local/api/v1/secrets",
     # somebody's name before it, or a host after it
@@ -195,6 +198,9 @@ def test_a_name_that_leads_to_a_special_address_is_refused_and_nothing_is_sent(h
         ("https://prom.example.com", UrlRules(hosts=frozenset({"prom.example.com"})), ("10.96.0.10", 443)),
         ("https://good6.mon.svc", DEFAULT_RULES, ("fd12:3456::10", 443, 0, 0)),
         ("https://loop.mon.svc", UrlRules(allowed=(parse_network("127.0.0.0/8"),)), ("127.0.0.1", 443)),
+        ("https://127.0.0.1:8443/x", UrlRules(allowed=(parse_network("127.0.0.0/8"),)), ("127.0.0.1", 8443)),
+        ("https://[::1]", UrlRules(allowed=(parse_network("::1"),)), ("::1", 443, 0, 0)),
+        ("https://10.96.0.10", UrlRules(allowed=(parse_network("10.96.0.0/12"),)), ("10.96.0.10", 443)),
         ("https://mapped.mon.svc", UrlRules(allowed=(parse_network("127.0.0.0/8"),)), ("::ffff:127.0.0.1", 443, 0, 0)),
     ],
 )
@@ -213,6 +219,29 @@ def test_a_network_that_is_refused_is_refused_even_where_a_flag_allows_a_wider_o
     rules = UrlRules(allowed=(parse_network("192.168.0.0/16"),), refused=(parse_network("192.168.7.0/24"),))
     assert ask("https://node.mon.svc", rules, Names(ANSWERS)) == "AddressRefused"
     assert packets.sent == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.1/",
+        "https://0177.0.0.1/",
+        "https://2130706433/",
+        "https://127.0.0.1./",
+        "https://[::ffff:127.0.0.1]/",
+        "https://[::1%25lo]/",
+        "https://192.168.7.4/",
+        "https://169.254.169.254/",
+        "https://10.0.0.1/",
+    ],
+)
+def test_an_address_instead_of_a_name_is_allowed_in_one_notation_and_in_networks_that_are_named(url: str) -> None:
+    """Not because its kind is harmless, and not where a narrower network is refused."""
+    rules = UrlRules(
+        allowed=tuple(map(parse_network, ("127.0.0.0/8", "::1", "192.168.0.0/16"))),
+        refused=(parse_network("192.168.7.0/24"),),
+    )
+    assert "must name a host, not an IP address" in check_url(url, rules)
 
 
 def test_a_name_is_resolved_once_for_a_connection_and_a_second_answer_is_not_trusted(packets: Packets) -> None:
@@ -258,7 +287,7 @@ def test_a_name_without_an_address_is_said_to_be_unknown(answers: dict[str, tupl
 )
 def test_whatever_passes_means_the_same_to_the_client_as_to_the_check(url: str) -> None:
     """No text makes the check fail, and what it lets through has the host that another parser finds in it."""
-    rules = UrlRules(http=True)
+    rules = UrlRules(http=True, allowed=(parse_network("0.0.0.0/0"), parse_network("::/0")))
     parts = split_url(url, rules)
     if parts is None:
         assert check_url(url, rules)
@@ -266,5 +295,6 @@ def test_whatever_passes_means_the_same_to_the_client_as_to_the_check(url: str) 
     theirs = URL(url)
     assert (theirs.scheme, theirs.host, theirs.port) == (parts.scheme, parts.host, parts.port)
     assert (theirs.user, theirs.password, theirs.query_string, theirs.fragment) == (None, None, "", "")
-    assert parts.host.endswith((".svc", ".svc.cluster.local"))
+    if not parts.host.endswith((".svc", ".svc.cluster.local")):
+        assert str(ip_address(parts.host)) == str(ip_address(theirs.host or ""))
     assert check_url(parts.url, rules) == []

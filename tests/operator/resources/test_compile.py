@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from integration.crd_cases import CASES, PROFILE, Case, manifest
+from stowplan_operator.net import UrlRules, parse_network
 from stowplan_operator.resources import (
     ProfileError,
     compile_group,
@@ -16,6 +17,7 @@ from stowplan_operator.resources import (
     read_profile,
 )
 from stowplan_operator.resources.spec_checks import spec_problems
+from stowplan_operator.resources.url_checks import urls_in
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.config import RawArgs, load_configuration
 from stowplan_scheduler.framework.interface import ScorePlugin, Scores
@@ -259,8 +261,19 @@ REFUSED = [
         ),
     ),
     (
-        {"extenders": [{"urlPrefix": "http://169.254.169.254/", "filterVerb": "filter"}]},
+        {"extenders": [{"urlPrefix": "https://extender.mon.svc/", "filterVerb": "filter"}]},
         "spec.extenders: are not asked yet, and decisions without them would be others: take them out",
+    ),
+    (
+        {"extenders": [{"urlPrefix": "https://extender.mon.svc/"}, {"urlPrefix": "https://169.254.169.254/latest"}]},
+        "spec.extenders[1].urlPrefix: must name a host, not an IP address",
+    ),
+    (
+        {"extenders": [{"urlPrefix": "https://extender.mon.svc", "filterVerb": "../../api/v1/secrets"}]},
+        (
+            "spec.extenders[0].filterVerb: as part of its URL it must have a plain path: no query, no fragment, "
+            "no escapes, no dots as parts, no backslashes"
+        ),
     ),
 ]
 
@@ -279,7 +292,7 @@ def test_all_findings_are_reported_together() -> None:
             {"name": FIT, "args": {"a": 1, "b": 2}},
             {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": -1}},
         ],
-        "extenders": [{"urlPrefix": "https://here/"}],
+        "extenders": [{"urlPrefix": "https://here.mon.svc/"}],
     }
     assert [text.partition(": ")[0] for text in said(**spec)] == [
         "spec.schedulerName",
@@ -312,6 +325,35 @@ def test_what_the_server_s_rules_accept_breaks_no_rule_here(case: Case) -> None:
     """The plugins of these cases do not exist, which is another matter."""
     for spec in case.accepts:
         assert list(spec_problems(read_profile(manifest(PROFILE, spec)).spec)) == []
+
+
+# ---- URLs ------------------------------------------------------------------------------------------------------------
+
+
+def test_urls_of_extenders_are_checked_by_rules_and_every_wrong_one_is_named() -> None:
+    """What they stand for is another question, which needs a network."""
+    urls = ["https://127.0.0.1:8888/", "http://extender.mon.svc/", "https://good.mon.svc:8443/", "https://localhost/"]
+    made = profile(extenders=[{"urlPrefix": url} for url in urls])
+
+    def said_with(rules: UrlRules | None) -> list[str]:
+        with pytest.raises(ProfileError) as caught:
+            compile_profile(made, urls=rules)
+        fields = [problem.field for problem in caught.value.problems if problem.field != "spec.extenders"]
+        return list(dict.fromkeys(fields))
+
+    wrong = [f"spec.extenders[{index}].urlPrefix" for index in (0, 1, 3)]
+    assert said_with(UrlRules()) == wrong
+    assert said_with(UrlRules(allowed=(parse_network("127.0.0.0/8"),))) == wrong[1:]
+    assert said_with(UrlRules(http=True, hosts=frozenset({"localhost"}))) == wrong[:1]
+    assert said_with(None) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"extenders": 7}, {"extenders": [7, {}, {"urlPrefix": 7}, {"urlPrefix": "x"}]}, {"extenders": {"0": {}}}],
+)
+def test_urls_are_found_in_whatever_stands_there(spec: dict[str, Any]) -> None:
+    assert urls_in(spec) == ([("spec.extenders[3].urlPrefix", "x")] if isinstance(spec.get("extenders"), list) else [])
 
 
 # ---- plugins of others -----------------------------------------------------------------------------------------------

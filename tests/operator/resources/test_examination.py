@@ -28,7 +28,7 @@ def said(**spec: Any) -> list[str]:
 
 def test_a_wrong_type_does_not_hide_what_only_the_scheduler_can_tell() -> None:
     """Types first, then rules, plugins and args, then what the scheduler's loader says of the whole."""
-    spec = {
+    spec: dict[str, Any] = {
         "percentageOfNodesToScore": 101,
         "unknown": 1,
         "plugins": {
@@ -39,7 +39,7 @@ def test_a_wrong_type_does_not_hide_what_only_the_scheduler_can_tell() -> None:
             {"name": FIT, "args": {"scoringStrategy": {"type": 7, "resources": [{"name": "cpu", "weight": "1"}]}}},
             {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}},
         ],
-        "extenders": [{"urlPrefix": "https://here/", "weight": -1}],
+        "extenders": [{"urlPrefix": "https://here.mon.svc/", "weight": -1}],
     }
     assert fields(profile_object(**spec)) == [
         "spec.unknown",
@@ -119,7 +119,7 @@ class Picky(ScorePlugin):
 
 
 def test_a_plugin_of_another_distribution_sees_its_args_whatever_else_is_wrong() -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "plugins": {"score": {"enabled": [{"name": "Picky"}]}, "bind": {"disabled": [{"name": "*"}]}},
         "pluginConfig": [{"name": "EBSLimits"}, {"name": "Picky", "args": {"level": 2}}],
         "rollout": {"mode": "On"},
