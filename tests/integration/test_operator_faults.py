@@ -5,6 +5,7 @@ It runs with the rights of its ServiceAccount, so after a restart of the API ser
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -28,6 +29,7 @@ PACK: Final[dict[str, Any]] = {"scoringStrategy": {"type": "MostAllocated"}}
 SPREAD: Final[dict[str, Any]] = {"scoringStrategy": {"type": "LeastAllocated"}}
 BAD: Final[dict[str, Any]] = {"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 1000}}]}
 DEFINITION: Final = "schedulerprofiles.stowplan.io"
+APPLY: Final = f"apply the definitions with kubectl apply -f crds/{DEFINITION}.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -238,12 +240,17 @@ def test_a_kind_that_vanishes_ends_the_operator_with_a_reason_and_the_next_says_
         operator.wait_acting()
         bench.kubectl("delete", "customresourcedefinition", DEFINITION, "--timeout=60s")
         assert operator.ended() == 1
-        assert "stowplan: error: the watch of stowplan.io ended: " in operator.last_lines()
+        lines = operator.last_lines(1000).splitlines()
+        (said,) = [line for line in lines if line.startswith("stowplan: error: ")]
+        assert said == f"stowplan: error: the API server does not know {DEFINITION} any more: {APPLY}"
+        # One line is enough.
+        loud = [record for record in map(json.loads, set(lines) - {said}) if record["level"] in {"warning", "error"}]
+        assert loud == []
         lease = bench.kubectl.get("lease", "stowplan-operator", "--namespace", NAMESPACE)
         assert not lease["spec"].get("holderIdentity"), "it was not given back"
         operator.start()
         assert operator.ended() == 3
-        assert f"apply them with kubectl apply -f crds/{DEFINITION}.yaml" in operator.last_lines()
+        assert f"(stowplan.io/v1alpha1): {APPLY}" in operator.last_lines()
         bench.kubectl("apply", "--kustomize", str(repository / "crds"))
         bench.wait_served()
         operator.start()

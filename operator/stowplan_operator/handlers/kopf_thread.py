@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 import aiohttp
@@ -21,6 +22,7 @@ from stowplan_operator.api.client import USER_AGENT
 from stowplan_operator.api.connection import RENEW_SECONDS, Connection
 
 from .names import COMPONENT, GROUP, KINDS, PLURALS, VERSION
+from .self_check import how_to_apply
 from .work_queue import Sighting
 
 _STOP_SECONDS: Final = 10.0
@@ -28,7 +30,15 @@ _STOP_SECONDS: Final = 10.0
 
 _LOOK_SECONDS: Final = 0.5
 _WATCHER: Final = "watcher for "
-"""What the names of kopf's tasks begin with that watch a kind."""
+"""What the names of kopf's tasks begin with that watch a kind; its plural follows."""
+
+
+_SAID_BY_US: Final = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
+"""Loggers of what ends it, with tracebacks, and of signals that it does not handle: the process does."""
+
+
+class KindGoneError(Exception):
+    """A kind that is watched is no more; the text says what to do about it."""
 
 
 class KopfThread(threading.Thread):
@@ -78,8 +88,8 @@ class KopfThread(threading.Thread):
     async def _operate(self) -> None:
         # Its log speaks of every object; what matters for readers is in status.
         logging.getLogger("kopf").setLevel(logging.WARNING)
-        # Where it warns that it handles no signals: the process does.
-        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+        for name in _SAID_BY_US:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         watching = asyncio.create_task(self._watch_watchers())
         try:
             await kopf.operator(
@@ -105,17 +115,34 @@ class KopfThread(threading.Thread):
         watchers: set[asyncio.Task[Any]] = set()
         while not self._stop_flag.is_set():
             await asyncio.sleep(_LOOK_SECONDS)
-            watchers |= {task for task in asyncio.all_tasks() if task.get_name().startswith(_WATCHER)}
-            for task in watchers:
-                if task.done() and not task.cancelled() and task.exception() is not None:
-                    self.failed = task.exception()
-                    self._end()
-                    return
+            found = {task for task in asyncio.all_tasks() if task.get_name().startswith(_WATCHER)}
+            for task in found - watchers:
+                task.add_done_callback(self._watcher_ended)
+            watchers |= found
+
+    def _watcher_ended(self, task: asyncio.Task[Any]) -> None:
+        if self.failed is not None or task.cancelled() or (error := task.exception()) is None:
+            return
+        self.failed = _reason(task.get_name(), error)
+        # The other watchers are cut off now; what they have to say about that helps nobody.
+        logging.getLogger("kopf").setLevel(logging.CRITICAL)
+        self._end()
 
     def _end(self) -> None:
         if not self._has_ended.is_set():
             self._has_ended.set()
             self._on_end()
+
+
+def _reason(watcher: str, error: BaseException) -> BaseException:
+    """In words of ours if a definition is gone, which the API server tells as a page that is not there."""
+    if getattr(error, "status", None) != HTTPStatus.NOT_FOUND:
+        return error
+    plural = watcher.removeprefix(_WATCHER).partition(".")[0]
+    kind = next((kind for kind in KINDS if PLURALS[kind] == plural), "")
+    if not kind:
+        return error
+    return KindGoneError(f"the API server does not know {plural}.{GROUP} any more: {how_to_apply([kind])}")
 
 
 def _settings() -> kopf.OperatorSettings:

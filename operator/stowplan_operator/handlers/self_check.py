@@ -57,8 +57,13 @@ async def _kinds(client: ApiClient) -> str:
     missing = [kind for kind in KINDS if kind not in known]
     if not missing:
         return ""
-    files = " ".join(f"-f crds/{PLURALS[kind]}.stowplan.io.yaml" for kind in missing)
-    return f"the cluster does not know {', '.join(missing)} ({API_VERSION}): apply them with kubectl apply {files}"
+    return f"the cluster does not know {', '.join(missing)} ({API_VERSION}): {how_to_apply(missing)}"
+
+
+def how_to_apply(kinds: Sequence[str]) -> str:
+    """What to do about kinds that a cluster does not know."""
+    files = " ".join(f"-f crds/{PLURALS[kind]}.stowplan.io.yaml" for kind in kinds)
+    return f"apply the definitions with kubectl apply {files}"
 
 
 async def _namespace(client: ApiClient, namespace: str) -> str:

@@ -25,7 +25,7 @@ from stowplan_operator.resources.url_checks import urls_in
 
 from .choosing import Compiler
 from .groups import GroupSettings
-from .kopf_thread import KopfThread
+from .kopf_thread import KindGoneError, KopfThread
 from .listing import OURS, list_all
 from .metrics import OperatorMetrics
 from .model_checking import ModelChecking
@@ -254,10 +254,14 @@ class Term:
 
     def _check_kopf(self) -> None:
         if self._kopf.has_ended and not self._kopf.was_stopped:
-            raise KopfEndedError(f"the watch of stowplan.io ended: {self._kopf.failed or 'without saying why'}")
+            failed = self._kopf.failed
+            if isinstance(failed, KindGoneError):
+                raise KopfEndedError(str(failed))
+            raise KopfEndedError(f"the watch of stowplan.io ended: {failed or 'without saying why'}")
 
     async def _end_kopf(self) -> None:
-        if not await asyncio.to_thread(self._kopf.stop):
+        # One that failed may hang, which was to be expected (`KopfThread.failed`).
+        if not await asyncio.to_thread(self._kopf.stop) and self._kopf.failed is None:
             log.warning("kopf did not end in time; it writes nothing, so the process goes on without it")
 
 
