@@ -201,6 +201,9 @@ def test_an_operator_uses_every_right_of_its_roles_and_asks_for_no_other(
             profiles.edit("deployed", pluginConfig=None)
             operator.until(lambda: profiles.shows("deployed", Accepted="True"), "the profile is accepted")
         operator.until(lambda: {use[2] for use in audit.used(OPERATOR_ACCOUNT)} >= STATUS, "each kind has a status")
+        # No worker runs here, so its Lease is made by hand.
+        meta = {"name": f"stowplan-worker-{GROUP}", "namespace": OWN_NAMESPACE}
+        sure(api.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {}}))
         profiles.delete("deployed")
         operator.until(lambda: worker_objects(api) == set(), "nothing is left of the group")
         assert operator.stop() == 0
@@ -228,7 +231,8 @@ def worker_pods(api: KubeApi) -> list[Manifest]:
 def worker_objects(api: KubeApi) -> set[str]:
     """The kinds of what there is of the group of workers."""
     found = set()
-    for version, kind in (("v1", "ConfigMap"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget")):
+    kinds = {"ConfigMap": "v1", "Deployment": "apps/v1", "PodDisruptionBudget": "policy/v1"}
+    for kind, version in {**kinds, "Lease": "coordination.k8s.io/v1"}.items():
         named = [each["metadata"]["name"] for each in api.all(version, kind, OWN_NAMESPACE)]
         if f"stowplan-worker-{GROUP}" in named:
             found.add(kind)

@@ -85,6 +85,47 @@ def test_a_newcomer_needs_kubectl_alone(bench: OperatorBench, operator: Operator
     assert bench.kubectl.get("configmap", "stowplan-accepted", "--namespace", NAMESPACE).get("data", {}) == {}
 
 
+def test_a_memory_that_somebody_deletes_or_edits_is_put_right_though_nothing_else_happens(
+    bench: OperatorBench, operator: OperatorProcess
+) -> None:
+    bench.profiles.create("dense")
+    bench.wait(operator, "dense", Ready="True")
+    where = ("configmap", "stowplan-accepted", "--namespace", NAMESPACE)
+    before = bench.kubectl.get(*where)
+    bench.kubectl("delete", *where)
+
+    def is_back() -> bool:
+        listed = bench.kubectl.get("configmaps", "--namespace", NAMESPACE)["items"]
+        found = [each for each in listed if each["metadata"]["name"] == "stowplan-accepted"]
+        return bool(found) and found[0]["data"] == before["data"]
+
+    operator.until(is_back, "it is made anew")
+    bench.kubectl("patch", *where, "--type=merge", "--patch", '{"data": {"dense": "{}"}}')
+    operator.until(is_back, "it is put right")
+    assert bench.kubectl.get(*where)["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+def test_a_group_that_goes_takes_its_lease_along(bench: OperatorBench, operator: OperatorProcess) -> None:
+    """One that was left by others goes with it, unless somebody still holds it."""
+
+    def leases() -> set[str]:
+        listed = bench.kubectl.get("leases", "--namespace", NAMESPACE)["items"]
+        return {each["metadata"]["name"] for each in listed}
+
+    bench.profiles.create("dense", workers={"group": "goes"})
+    bench.wait(operator, "dense", Ready="True")
+    assert "stowplan-worker-goes" in leases()
+    for name, holder in (("left", ""), ("held", "somebody")):
+        meta = {"name": f"stowplan-worker-{name}", "namespace": NAMESPACE}
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+        sure(bench.api.create(lease))
+    bench.profiles.delete("dense")
+    operator.until(lambda: not {"stowplan-worker-goes", "stowplan-worker-left"} & leases(), "they are gone")
+    assert {"stowplan-operator", "stowplan-worker-held"} <= leases()
+    sure(bench.api.delete(lease))
+
+
 def test_status_is_written_by_one_manager_and_nothing_else_of_the_object_is_touched(
     bench: OperatorBench, operator: OperatorProcess
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from stowplan_operator.handlers.accepted import Memory, decode_memory, encode_memory
+from stowplan_operator.handlers.accepted import Memory, Stored, decode_memory, encode_memory
 from stowplan_operator.handlers.compiling import ProfileCompiler
 from stowplan_operator.handlers.groups import GroupPlan, GroupSettings
 from stowplan_operator.handlers.names import STATUS_MANAGER
@@ -100,7 +100,7 @@ class Cluster:
 
     @property
     def memory(self) -> Memory:
-        return decode_memory(self.config_map)
+        return decode_memory(Stored(self.config_map))
 
     def situation(self, reports: list[WorkerReport] | None = None) -> Situation:
         return Situation(
@@ -115,7 +115,7 @@ class Cluster:
 
     def carry_out(self, desired: Desired) -> Iterator[None]:
         """Do what should be, one write at a time: whoever stops iterating has crashed in between."""
-        data = encode_memory(desired.memory)
+        data = dict(encode_memory(desired.memory).data)
         if data != self.config_map:
             self.config_map = data
             self.writes.append(("memory", ""))

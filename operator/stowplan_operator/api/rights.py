@@ -89,8 +89,11 @@ OPERATOR: Final[tuple[Right, ...]] = (
     *_rights(Scope.DEFAULT, "events.k8s.io", "events", "create patch"),
     *_rights(Scope.OWN, "coordination.k8s.io", "leases", "create"),
     *_rights(Scope.OWN, "coordination.k8s.io", "leases", "get update", name="stowplan-operator"),
+    # Those that groups of workers leave behind.
+    *_rights(Scope.OWN, "coordination.k8s.io", "leases", "list delete"),
     # The last good specification of each profile, and the configurations of workers. Applying makes what is not there.
     *_rights(Scope.OWN, "", "configmaps", "get list create patch delete"),
+    *_rights(Scope.OWN, "", "configmaps", "watch", name="stowplan-accepted"),
     # Workers that are Deployments of their own, and the addresses of their pods.
     *_rights(Scope.OWN, "apps", "deployments", "list create patch delete"),
     *_rights(Scope.OWN, "policy", "poddisruptionbudgets", "list create patch delete"),

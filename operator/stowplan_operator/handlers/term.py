@@ -24,9 +24,11 @@ from stowplan_operator.net import DEFAULT_RULES, UrlRules
 from stowplan_operator.resources.url_checks import urls_in
 
 from .choosing import Compiler
+from .group_leases import GroupLeases
 from .groups import GroupSettings
 from .kopf_thread import KindGoneError, KopfThread
 from .listing import OURS, list_all
+from .memory_store import MemoryStore
 from .metrics import OperatorMetrics
 from .model_checking import ModelChecking
 from .names import KINDS, NODE_POOL, PROFILE, SIMULATION
@@ -36,7 +38,7 @@ from .reconcile import Desired, Situation, reconcile
 from .runtimes import Runtime
 from .url_checking import UrlChecking
 from .work_queue import WorkQueue
-from .writing import MemoryStore, StatusWriter
+from .writing import StatusWriter
 
 log = logging.getLogger("stowplan.operator")
 
@@ -88,8 +90,9 @@ class Term:
         self._stop = asyncio.Event()
         self._queue = WorkQueue()
         self._runtime = runtime(self._wake.set)
-        self._memory = MemoryStore(client, settings.namespace)
+        self._memory = MemoryStore(client, settings.namespace, self._wake.set)
         self._writer = StatusWriter(client, events, objects)
+        self._leases = GroupLeases(client, settings.namespace)
         self._models = ModelChecking(self._wake.set)
         self._urls = UrlChecking(settings.urls, self._wake.set)
         loop = asyncio.get_running_loop()
@@ -124,7 +127,10 @@ class Term:
 
     async def serve(self) -> None:
         """Act until `stop`. Raises KopfEndedError."""
-        checking = asyncio.create_task(self._models.run(), name="checks of models")
+        beside = [
+            asyncio.create_task(self._models.run(), name="checks of models"),
+            asyncio.create_task(self._memory.watch(), name="watch of the memory"),
+        ]
         try:
             while not self._stop.is_set():
                 self._wake.clear()
@@ -133,8 +139,9 @@ class Term:
                     await self._wait(delay)
         finally:
             self._queue.close()
-            checking.cancel()
-            await asyncio.gather(checking, self._urls.close(), return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, self._urls.close(), return_exceptions=True)
             try:
                 await self._end_kopf()
             finally:
@@ -213,7 +220,7 @@ class Term:
         """Write what differs, in the order that lets a crash at any moment be made up for. Raises ApiError, OSError."""
         if not self._may_go_on():
             return
-        await self._memory.save(desired.memory)
+        self._wait_for(await self._memory.save(desired.memory))
         if not self._may_go_on():
             return
         await self._runtime.apply(desired.groups)
@@ -228,12 +235,20 @@ class Term:
                 log.warning("status not written", extra={"object": f"{write.kind} {write.name}", "error": error})
                 failed = error
             else:
-                if wait:
-                    self._again_at = min(self._again_at, time.monotonic() + wait)
-                else:
+                self._wait_for(wait)
+                if not wait:
                     self._metrics.writes.labels(write.kind).inc()
         if failed is not None:
             raise failed
+        if self._may_go_on():
+            # A worker that is being drained may still have to give its Lease back.
+            groups = desired.groups.keys() | {report.group for report in self._runtime.reports()}
+            self._wait_for(await self._leases.prune(groups))
+
+    def _wait_for(self, seconds: float) -> None:
+        """Another round is due by then at the latest; 0: for this nothing is to be waited for."""
+        if seconds:
+            self._again_at = min(self._again_at, time.monotonic() + seconds)
 
     def _may_go_on(self) -> bool:
         return not self._stop.is_set() and self._settings.may_write()

@@ -1,4 +1,4 @@
-"""Writes what should be, where it differs from what is there: the memory, status, events."""
+"""Writes status where it differs from what is there, and the events that tell of it."""
 
 from __future__ import annotations
 
@@ -6,53 +6,19 @@ import logging
 import time
 from collections.abc import Callable
 
-from stowplan_operator.api.apply import apply_object, apply_status
-from stowplan_operator.api.call import Call
+from stowplan_operator.api.apply import apply_status
 from stowplan_operator.api.client import ApiClient
 from stowplan_operator.api.errors import ConflictError, NotFoundError
 from stowplan_operator.api.events import EventRecord, EventWriter, ObjectReference
 
-from .accepted import Memory, decode_memory, encode_memory
-from .listing import CONFIG_MAPS, OURS
-from .names import API_VERSION, MANAGED_BY, MEMORY, OPERATOR_MANAGER, STATUS_MANAGER
+from .listing import OURS
+from .names import API_VERSION, STATUS_MANAGER
 from .objects import Objects
 from .reconcile import StatusWrite
 from .transitions import Happening
 from .write_budget import WriteBudget
 
 log = logging.getLogger("stowplan.operator")
-
-
-class MemoryStore:
-    """The ConfigMap with the last good specifications."""
-
-    def __init__(self, client: ApiClient, namespace: str) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._data: dict[str, str] = {}
-        self.memory: Memory = {}
-
-    async def load(self) -> None:
-        """Read it. Raises ApiError, but not if it is absent: then nothing is remembered."""
-        reply = await self._client.call(Call("GET", CONFIG_MAPS.path(MEMORY, self._namespace)))
-        if isinstance(error := None if reply.is_success else reply.error(), NotFoundError):
-            self._data, self.memory = {}, {}
-            return
-        if error is not None:
-            raise error
-        self._data = dict(reply.json().get("data") or {})
-        self.memory = decode_memory(self._data)
-
-    async def save(self, memory: Memory) -> None:
-        """Write it if it differs. Raises ApiError."""
-        data = encode_memory(memory)
-        if data != self._data:
-            body = {"metadata": {"labels": {MANAGED_BY: "stowplan"}}, "data": data}
-            await apply_object(
-                self._client, CONFIG_MAPS, MEMORY, OPERATOR_MANAGER, body, namespace=self._namespace, force=True
-            )
-            self._data = data
-        self.memory = memory
 
 
 class StatusWriter:
