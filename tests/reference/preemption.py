@@ -212,10 +212,11 @@ def _violates(pod: Pod, budgets: Sequence[PodDisruptionBudget], left: list[int])
 
 def pick(candidates: Sequence[Candidate]) -> Candidate:
     """The candidate that costs least; the first one of equals."""
-    return min(candidates, key=_cost)
+    return min(candidates, key=cost)
 
 
-def _cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+    """Violated budgets, then the victims: the highest priority, their sum and number, and who started last."""
     victims = candidate.victims
     highest = max(pod.priority for pod in victims)
     earliest = min(start_time(pod) for pod in victims if pod.priority == highest)

@@ -25,6 +25,7 @@ from stowplan_scheduler.objects import (
 )
 from support.builders import HOSTNAME, ZONE, node, pod
 
+from .budgets import Budgets
 from .plan import MILLISECOND, SECOND, Fault
 from .profiles import OTHER
 from .world import DELETED, ENDED, NOW, Happened
@@ -91,6 +92,7 @@ class Actors:
             cores = rng.choice((1, 2, 4))
             self._world.create(_node(f"n{number}", cores, f"z{number % 2}"))
         self._impossible = 0
+        self._budgets = Budgets(simulation)
 
     def _app(self, number: int) -> App:
         rng = self._plan.stream("workload")
@@ -114,6 +116,7 @@ class Actors:
     def begin(self) -> None:
         """Start."""
         self._world.listeners.append(self._saw)
+        self._budgets.begin()
         self._controllers()
         self._trouble()
         self._other_scheduler()
@@ -169,7 +172,8 @@ class Actors:
 
     def _saw(self, kind: str, happened: Happened) -> None:
         for process in self._sim.processes:
-            process.watches[kind].poke()
+            if kind in process.watches:
+                process.watches[kind].poke()
         if kind != "Pod" or happened.type == DELETED:
             return
         held: Pod = happened.object
@@ -232,6 +236,7 @@ class Actors:
             self._trouble_with_the_server()
             self._trouble_with_workers()
             self._trouble_with_profiles()
+            self._budgets.trouble()
         self._again("trouble", (100, 500), self._trouble)
 
     def _trouble_with_pods(self) -> None:

@@ -8,9 +8,11 @@
 | I4 | no pod is lost: at rest no pod waits that fits somewhere | at rest |
 | I5 | at rest nothing is assumed, in flight or nominated in vain | at rest |
 | I6 | cache = store = world | at rest |
+|    | a worker is told of no object as it was before, and of none that is gone | at each change |
 | I7 | the chosen node passes every filter of the scalar reference | at decisions |
 | I8 | the chosen node has the highest total of the scalar reference | at decisions |
 | I10 | victims have a lower priority and are on the nominated node; policy Never preempts nobody | at each eviction |
+|     | node and victims are those of the scalar reference, disruption budgets included | at each preemption |
 | I11 | at most one worker leads; no write leaves behind the fence; each bind has the lease's epoch | at each step |
 | I15, I16 | the same configuration twice changes nothing; a refused one leaves the old one running | at each edit |
 
@@ -25,18 +27,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 
-from reference.cluster import ReferenceCluster
-from reference.decide import new_cycle, run_filters_with_nominated, run_pre_filters, run_scores
+from stowplan_operator.api.store import Change, number_of
 from stowplan_operator.worker.requests import BindPod, DeletePod, EmitEvent, ReadPod, Request
 from stowplan_operator.worker.story import Moment, StoryRecord
 from stowplan_scheduler.effects import DeleteVictim
-from stowplan_scheduler.objects import Node, Pod
+from stowplan_scheduler.framework.interface import PostFilterResult
+from stowplan_scheduler.objects import Node, Pod, key_of
 from stowplan_scheduler.quantity import parse_quantity
 
+from .judge import feasible_nodes, judge_choice, judge_preemption
 from .plan import Fault
 from .profiles import OURS, reference_profiles
+from .violation import Violation
 from .world import ENDED, Answered
 
 if TYPE_CHECKING:
@@ -46,14 +49,8 @@ if TYPE_CHECKING:
 OFTEN = 16
 """Steps between looks at every pod."""
 
-
-class Violation(AssertionError):  # noqa: N818 - says what it is
-    """An invariant does not hold."""
-
-    def __init__(self, invariant: str, text: str, pod: str = "") -> None:
-        super().__init__(f"{invariant}: {text}")
-        self.invariant = invariant
-        self.pod = pod
+GONE = 2**63
+"""Newer than every version: what is gone does not come back."""
 
 
 class Decided(msgspec.Struct):
@@ -78,6 +75,7 @@ class Checks:
         self._sim = simulation
         self._steps = 0
         self._decisions = 0
+        self._failed_attempts = 0
         self._decided: dict[tuple[str, str], list[Decided]] = {}
         """By pod UID and process."""
         self._landed: dict[str, Decided] = {}
@@ -96,6 +94,16 @@ class Checks:
         world = self._sim.world
         node = world.nodes.get(name)
         return node is not None and not _fits(node, world.pods_on(name))
+
+    # ---- what is heard ---------------------------------------------------------------------------
+
+    def hears(self, process: Process, change: Change) -> None:
+        """I6: a machine is told of a change, and never of the past."""
+        said = change.old if change.new is None else change.new
+        uid, version = said.metadata.uid, number_of(said.metadata.resource_version)
+        if version < process.newest.get(uid, 0):
+            raise Violation("I6", f"{process.name} is told of the past of {uid}", key_of(said.metadata))
+        process.newest[uid] = GONE if change.new is None else version
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -168,44 +176,7 @@ class Checks:
             )
         )
         if self._decisions % 3 == 0:
-            self._judge(process, record)
-
-    def _judge(self, process: Process, record: StoryRecord) -> None:
-        """The scalar reference, on what the worker knows: its view and its own assumptions."""
-        pod = process.view[record.pod]
-        known = {key: held for key, held in process.view.items() if held.spec.node_name}
-        for key, (uid, node) in process.assumed.items():
-            held = process.view.get(key)
-            if held is None or held.metadata.uid != uid or uid == record.uid:
-                continue
-            # Of a pod that terminates no bind is accepted any more: as upstream, the core gives its room back at once.
-            if not held.spec.node_name and not held.is_terminating:
-                known[key] = replace(held, spec=replace(held.spec, node_name=node))
-        nodes = list(process.nodes.values())
-        promised = []
-        scheduler = process.machine.scheduler
-        for name in scheduler.nominated_nodes():
-            for info in scheduler.nominated_pods_for_node(name):
-                if info.uid != record.uid:
-                    promised.append(replace(info.pod, status=replace(info.pod.status, nominated_node_name=name)))
-        profile = reference_profiles(process.strategy)[pod.spec.scheduler_name]
-        cluster = ReferenceCluster(nodes, known.values())
-        cycle = new_cycle(cluster, profile, pod, promised)
-        result = run_pre_filters(cycle)
-        chosen = cluster.node(record.node)
-        if not result.status.is_success or chosen is None:
-            raise Violation("I7", f"{record.node}: {result.status}", record.pod)
-        names = result.node_names
-        allowed = [state for state in cluster.nodes if names is None or state.node.metadata.name in names]
-        feasible = [state for state in allowed if run_filters_with_nominated(cycle, state).is_success]
-        if chosen not in feasible:
-            why = run_filters_with_nominated(cycle, chosen)
-            raise Violation("I7", f"{record.node} does not fit: {why}", record.pod)
-        if pod.status.nominated_node_name == record.node or len(feasible) == 1:
-            return
-        totals = {score.state.node.metadata.name: score.total for score in run_scores(cycle, feasible)}
-        if totals[record.node] != max(totals.values()):
-            raise Violation("I8", f"{record.node} is not the best of {totals}", record.pod)
+            judge_choice(process, record)
 
     def binding(self, process: Process, request: BindPod, carry_out: Callable[[], Answered]) -> Answered:
         """The API server looks at a bind."""
@@ -305,6 +276,12 @@ class Checks:
         if newest is not None and newest.metadata.uid == preemptor.metadata.uid and newest.spec.node_name:
             raise Violation("I10", "a bound pod preempts", preemptor.key)
 
+    def post_filtered(self, process: Process, pod: Pod, result: PostFilterResult | None) -> None:
+        """I10: each preemption, and now and then that there is none."""
+        self._failed_attempts += 1
+        if (result is not None and result.victims) or self._failed_attempts % OFTEN == 0:
+            judge_preemption(process, pod, result)
+
     # ---- every step ------------------------------------------------------------------------------
 
     def after(self, process: Process) -> None:
@@ -398,6 +375,8 @@ class Checks:
             raise Violation("I6", f"{process.name} does not see the pods as they are", differing[0])
         if process.nodes != world.nodes:
             raise Violation("I6", f"{process.name} does not see the nodes as they are")
+        if process.machine.scheduler.stores.pod_disruption_budgets != world.budgets:
+            raise Violation("I6", f"{process.name} does not see the disruption budgets as they are")
         process.machine.scheduler.update_snapshot()
         table = process.machine.scheduler.cluster.table
         for name, node in world.nodes.items():
@@ -427,11 +406,11 @@ class Checks:
                 continue
             others = [other for other in promised if other.key != key]
             profile = profiles[pod.spec.scheduler_name]
-            if _feasible(nodes, bound, profile, pod, others):
+            if feasible_nodes(nodes, bound, profile, pod, others):
                 raise Violation("I4", "a pod waits at rest although it fits", key)
             if pod.spec.preemption_policy != "Never":
                 stronger = [other for other in bound if other.priority >= pod.priority]
-                if _feasible(nodes, stronger, profile, pod, others):
+                if feasible_nodes(nodes, stronger, profile, pod, others):
                     raise Violation("I4", "a pod waits at rest although it could preempt", key)
 
 
@@ -452,20 +431,6 @@ def _reason(message: str) -> str:
     if message.endswith("was deleted"):
         return "node deleted" if ": node " in message else "pod deleted"
     return next((text for text in GIVEN_UP if text in message), message)
-
-
-def _feasible(nodes: list[Node], bound: list[Pod], profile: object, pod: Pod, promised: list[Pod]) -> list[str]:
-    cluster = ReferenceCluster(nodes, bound)
-    cycle = new_cycle(cluster, profile, pod, promised)  # type: ignore[arg-type]
-    result = run_pre_filters(cycle)
-    if not result.status.is_success:
-        return []
-    names = result.node_names
-    return [
-        state.node.metadata.name
-        for state in cluster.nodes
-        if (names is None or state.node.metadata.name in names) and run_filters_with_nominated(cycle, state).is_success
-    ]
 
 
 def _asked(pods: list[Pod]) -> tuple[int, int]:

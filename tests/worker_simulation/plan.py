@@ -11,6 +11,8 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
+from .world import BUDGET
+
 MILLISECOND: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 
@@ -22,6 +24,9 @@ class Fault(StrEnum):
     STOP = "a worker is stopped gracefully and started again"
     PAUSE = "a worker's process stands still"  # F25
     WATCH_LAG = "a watch shows events late"  # F3
+    OLD_LIST = "a list shows a state of before"  # F4
+    WATCH_BEHIND = "a watch begins at a server that has not seen what is known already"  # F4
+    WATCH_PAST = "a watch begins further back than it was asked to"  # F4
     WATCH_BREAK = "a watch breaks and goes on where it was"  # F5
     WATCH_EXPIRED = "the history is gone: 410 and a new list"  # F7
     WATCH_FREEZE = "a watch is silent until it is given up"  # F8
@@ -46,6 +51,7 @@ class Fault(StrEnum):
     KUBELET_REJECTS = "a kubelet refuses a pod that does not fit"  # F14
     SLOW_END = "pods terminate slowly"  # F14
     IMPOSSIBLE = "pods that can never fit"  # F19
+    BUDGET_CHANGED = "disruption budgets come, change and go"  # F20
     PROFILE_EDITED = "profiles are edited during a burst"  # F23
     BAD_PROFILE = "an edit is refused"  # F23
 
@@ -61,10 +67,12 @@ class Plan:
         self._streams: dict[str, Random] = {}
         self.active = False
         """Whether faults may happen now: between the warm-up and the healing."""
-        rng = self.stream("plan")
-        chance = rng.choice((0.15, 0.35, 0.6))
-        drawn = frozenset(fault for fault in Fault if rng.random() < chance)
+        chance = self.stream("plan").choice((0.15, 0.35, 0.6))
+        # Each from a stream of its own: a new kind of fault leaves the others of a seed as they are.
+        drawn = frozenset(fault for fault in Fault if self.stream(f"plan {fault.name}").random() < chance)
         self.faults = drawn if only is None else only
+        self.kinds = (BUDGET, "Node", "Pod") if Fault.BUDGET_CHANGED in self.faults else ("Node", "Pod")
+        """What workers watch. Of all other kinds there is nothing in the world."""
         knobs = self.stream("knobs")
         self.workers = knobs.choice((1, 2, 2, 2, 3))
         self.nodes = knobs.randint(3, 7)

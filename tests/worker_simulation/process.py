@@ -16,7 +16,7 @@ import numpy as np
 from stowplan_operator.api.call import Reply
 from stowplan_operator.api.election import ElectionSettings, Elector, LeaseCreate, LeaseRead, LeaseUpdate
 from stowplan_operator.api.store import Change, ChangeType, number_of
-from stowplan_operator.worker.machine import WorkerMachine
+from stowplan_operator.worker.machine import BARRIER_KINDS, WorkerMachine
 from stowplan_operator.worker.requests import (
     NOT_SENT,
     Answer,
@@ -32,11 +32,15 @@ from stowplan_operator.worker.story import StoryRecord
 from stowplan_scheduler.config import ConfigurationError
 from stowplan_scheduler.effects import DeleteVictim
 from stowplan_scheduler.events import WATCHED
-from stowplan_scheduler.objects import Node, Pod
+from stowplan_scheduler.framework.interface import PostFilterResult
+from stowplan_scheduler.framework.pod_info import PodInfo
+from stowplan_scheduler.framework.runtime import FitFailure, Profile
+from stowplan_scheduler.framework.status import Status
+from stowplan_scheduler.objects import Node, Pod, PodDisruptionBudget, key_of
 
 from .plan import MILLISECOND, SECOND, Fault
 from .watches import Watch
-from .world import Answered
+from .world import BUDGET, Answered
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -83,22 +87,29 @@ class Process:
         )
         self.watches = {
             kind: Watch(kind, simulation.world, self._kernel, simulation.network, self._plan, self._take)
-            for kind in ("Node", "Pod")
+            for kind in self._plan.kinds
         }
         self.view: dict[str, Pod] = {}
         """The pods that the machine has been told of, by key."""
         self.nodes: dict[str, Node] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        self._seen: dict[str, dict[str, Any]] = {"Pod": self.view, "Node": self.nodes, BUDGET: self.budgets}
+        self.newest: dict[str, int] = {}
+        """The newest version that the machine has been told of, by UID."""
         self.assumed: dict[str, tuple[str, str]] = {}
         """Pods by key that have a node in the machine alone: UID and node."""
         self.binds_in_flight: dict[int, BindPod] = {}
         self.barrier = 0
         self.strategy = ""
-        self._listed: set[str] = set()
+        self._first: dict[str, dict[str, Any]] = {}
+        """What was listed of each kind, and what happened since, until there is a list of every kind."""
+        self._first_versions: dict[str, int] = {}
         self.told = False
         """Whether the machine has been told of the first lists."""
         self._tick_at: int | None = None
         self._elect_at: int | None = None
         self._listen_to_evictions()
+        self._listen_to_preemptions()
         self._drained_by: int | None = None
         for watch in self.watches.values():
             watch.relist()
@@ -163,26 +174,34 @@ class Process:
         if self.told:
             self._tell(kind, changes, version)
             return
-        self._listed.add(kind)
-        if len(self._listed) == len(self.watches):
+        first = self._first.setdefault(kind, {})
+        for change in changes:
+            if change.old is not None:
+                first.pop(key_of(change.old.metadata), None)
+            if change.new is not None:
+                first[key_of(change.new.metadata)] = change.new
+        self._first_versions[kind] = version
+        if len(self._first) == len(self.watches):
             self._tell_all()
 
     def _tell_all(self) -> None:
         """The first lists are complete: everything at once, pods last."""
         self.told = True
         for kind in WATCHED:
-            watch = self.watches.get(kind)
-            objects = [] if watch is None else list(watch.store)
-            version = self._sim.world.revision if watch is None else watch.store.version
+            objects = self._first.get(kind, {}).values()
+            version = self._first_versions.get(kind, self._sim.world.revision)
             self._tell(kind, [Change(ChangeType.ADDED, None, each) for each in objects], version)
+        self._first.clear()
 
     def _tell(self, kind: str, changes: Sequence[Change], version: int) -> None:
-        seen: dict[str, Any] = self.view if kind == "Pod" else self.nodes
+        seen = self._seen.get(kind, {})
         for change in changes:
+            self._sim.checks.hears(self, change)
+            key = key_of((change.old if change.new is None else change.new).metadata)
             if change.new is None or (kind == "Pod" and change.new.is_terminal):
-                seen.pop(change.old.key if change.new is None else change.new.key, None)
+                seen.pop(key, None)
             else:
-                seen[change.new.key] = change.new
+                seen[key] = change.new
             self._send(self.machine.changed(change, self.now))
         self._send(self.machine.heard(kind, version, self.now))
         self._sim.checks.after(self)
@@ -324,9 +343,9 @@ class Process:
         if leads:
             self.barrier = number_of(self.elector.version)
             self._send(self.machine.lead(self.elector.epoch, number_of(self.elector.version), self.now))
-            for watch in self.watches.values():
+            for kind in BARRIER_KINDS:
                 if self.told:
-                    watch.relist()
+                    self.watches[kind].relist()
             # The end of the fence is looked at when it may come, or a moment later.
         else:
             self._plan.fired["a leader followed"] += 1
@@ -391,3 +410,15 @@ class Process:
             evict(effect, victim)
 
         writes.evict = seen  # type: ignore[method-assign]
+
+    def _listen_to_preemptions(self) -> None:
+        """Likewise a preemption as it is decided, before anything comes of it."""
+        attempts = self.machine.scheduler.attempts
+        run = attempts.run_post_filters
+
+        def seen(pod: PodInfo, profile: Profile, failure: FitFailure) -> tuple[PostFilterResult | None, Status]:
+            result, status = run(pod, profile, failure)
+            self._sim.checks.post_filtered(self, pod.pod, result)
+            return result, status
+
+        attempts.run_post_filters = seen  # type: ignore[method-assign]

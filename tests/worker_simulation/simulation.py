@@ -11,15 +11,17 @@ import msgspec
 from stowplan_operator.worker.requests import Request
 from stowplan_operator.worker.settings import MachineSettings, Mode
 from stowplan_operator.worker.story import StoryRecord
+from stowplan_scheduler.objects import key_of
 
 from .actors import Actors
-from .checks import Checks, Violation
+from .checks import Checks
 from .kernel import Kernel
 from .network import Network
 from .plan import MILLISECOND, SECOND, Fault, Plan
 from .process import Process
 from .profiles import refused, settings
-from .world import Happened, World
+from .violation import Violation
+from .world import BUDGET, Happened, World
 
 WARM_UP = 10 * SECOND
 REST = 440 * SECOND
@@ -211,7 +213,9 @@ class Simulation:
 
     def _note(self, kind: str, happened: Happened) -> None:
         held = happened.object
-        self.log(f"world {happened.revision} {kind} {happened.type} {held.key}")
+        self.log(f"world {happened.revision} {kind} {happened.type} {key_of(held.metadata)}")
+        if kind == BUDGET:
+            return
         if kind == "Node":
             self.node_changed[held.key] += happened.type != "ADDED" or self.kernel.now > 0
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stowplan_operator.api.decode import WatchEvent
+from stowplan_operator.api.old_lists import OldLists
 from stowplan_operator.api.store import Change, ObjectStore
 
 from .kernel import Kernel
@@ -43,6 +44,7 @@ class Watch:
         self._is_due = False
         self._free_at = 0
         self._failures = 0
+        self._old_lists = OldLists()
 
     @property
     def is_caught_up(self) -> bool:
@@ -66,11 +68,22 @@ class Watch:
         if self._refuses():
             self._retry(self.relist)
             return
-        objects, version = self._world.listed(self.kind), self._world.revision
+        objects, version = self._asked_for_a_list()
         self._kernel.after(self._delay(), lambda: self._replaced(attempt, objects, version))
+
+    def _asked_for_a_list(self) -> tuple[list[object], int]:
+        if self._plan.rolls(Fault.OLD_LIST, 0.3):
+            back = self._plan.stream("old lists").randint(1, 300)
+            version = max(self._world.revision - back, 0)
+            return self._world.listed_once(self.kind, version), version
+        return self._world.listed(self.kind), self._world.revision
 
     def _replaced(self, attempt: int, objects: list[object], version: int) -> None:
         if attempt != self._attempt or self.closed:
+            return
+        if self._old_lists.refuses(version, self.store.version, self._kernel.now / SECOND):
+            self._plan.fired["a list from the past was refused"] += 1
+            self._retry(self.relist)
             return
         self._cursor, self._failures = version, 0
         changes = self.store.replace(objects, str(version))
@@ -106,6 +119,12 @@ class Watch:
             self.relist()
         else:
             self._failures = 0
+            if self._plan.rolls(Fault.WATCH_BEHIND, 0.4):
+                # It says nothing of what is known already, nor a bookmark, until it has seen it itself.
+                self._free_at = self._kernel.now + self._plan.stream("behind").randint(1, 50) * SECOND
+            elif self._plan.rolls(Fault.WATCH_PAST, 0.4):
+                back = self._plan.stream("past").randint(1, 300)
+                self._cursor = max(self._cursor - back, 0)
             self._open()
 
     def end(self) -> None:

@@ -12,7 +12,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from stowplan_scheduler.objects import Node, Pod, PodCondition, key_of
+from stowplan_scheduler.objects import Node, Pod, PodCondition, PodDisruptionBudget, key_of
+
+BUDGET = "PodDisruptionBudget"
+KINDS = (BUDGET, "Node", "Pod")
+"""In the order in which a scheduler is told of what is there at the start."""
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 NOW = "2026-01-01T00:00:00Z"
@@ -43,8 +47,8 @@ class World:
     def __init__(self) -> None:
         self.revision = 0
         self.now = 0
-        self.objects: dict[str, dict[str, Any]] = {"Pod": {}, "Node": {}}
-        self.history: dict[str, list[Happened]] = {"Pod": [], "Node": []}
+        self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+        self.history: dict[str, list[Happened]] = {kind: [] for kind in KINDS}
         self.compacted = 0
         """History up to this revision is forgotten: a watch from before is Expired."""
         self.lease: dict[str, Any] | None = None
@@ -60,6 +64,11 @@ class World:
     def nodes(self) -> dict[str, Node]:
         """By name."""
         return self.objects["Node"]
+
+    @property
+    def budgets(self) -> dict[str, PodDisruptionBudget]:
+        """By namespace/name."""
+        return self.objects[BUDGET]
 
     def pods_on(self, node: str) -> list[Pod]:
         """The pods that take room on a node."""
@@ -108,8 +117,20 @@ class World:
 
     def listed(self, kind: str) -> list[Any]:
         """A list; pods that have ended are not asked for."""
-        found = self.objects[kind].values()
-        return [each for each in found if kind != "Pod" or each.status.phase not in ENDED]
+        return _not_ended(kind, self.objects[kind])
+
+    def listed_once(self, kind: str, revision: int) -> list[Any]:
+        """The list of a moment that is over."""
+        found: dict[str, Any] = {}
+        for happened in self.history[kind]:
+            if happened.revision > revision:
+                break
+            key = key_of(happened.object.metadata)
+            if happened.type == DELETED:
+                del found[key]
+            else:
+                found[key] = happened.object
+        return _not_ended(kind, found)
 
     def since(self, kind: str, revision: int) -> Iterator[Happened]:
         """What a watch from that revision shows, with the selector of pods that have not ended."""
@@ -126,10 +147,8 @@ class World:
                 yield happened
 
     def compact(self) -> None:
-        """Forget the history, as a server that was restarted has."""
+        """No watch can begin from before now, as at a server that was restarted."""
         self.compacted = self.revision
-        for history in self.history.values():
-            history.clear()
 
     # ---- requests about pods ---------------------------------------------------------------------
 
@@ -221,6 +240,10 @@ _GATED = PodCondition(
     last_transition_time=NOW,
 )
 """What the API server itself says on a pod that comes with gates."""
+
+
+def _not_ended(kind: str, found: dict[str, Any]) -> list[Any]:
+    return [each for each in found.values() if kind != "Pod" or each.status.phase not in ENDED]
 
 
 def _absent(key: str) -> Answered:

@@ -24,7 +24,9 @@ from .client import ApiClient, Stream
 from .decode import ADDED, DELETED, MODIFIED, Bookmark, ObjectDecoder, UndecodableError, WatchError
 from .errors import ApiError, ExpiredError, UnreachableError
 from .kinds import Resource
+from .old_lists import OldLists
 from .sharing import OwnerSharing
+from .store import number_of
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class Reflector:
         self._sleep = sleep
         self._decoder = ObjectDecoder(resource)
         self._owners = OwnerSharing()
+        self._old_lists = OldLists()
         self._backoff = Backoff(self._rng)
         self._streams_lists = True
         """Whether the server offers WatchList, as far as is known."""
@@ -230,6 +233,8 @@ class Reflector:
                 return
 
     def _replaced(self, objects: list[Any], version: str) -> None:
+        if self._old_lists.refuses(number_of(version), number_of(self._version), self._clock()):
+            raise UnreachableError(0, "", f"the list shows version {version}, and {self._version} is known already")
         self._version = version
         self._must_list = self._must_be_current = False
         self.lists += 1
@@ -275,7 +280,7 @@ class Reflector:
             raise event.reply.error()
         if isinstance(event, Bookmark):
             if initial is None:
-                self._version = event.version
+                self._reached(event.version)
                 self._works()
                 self._handler.advanced(self._resource.kind, event.version)
             elif event.ends_list:
@@ -286,10 +291,15 @@ class Reflector:
         if initial is not None:
             initial.append(found)
             return initial
-        self._version = _version_of(found) or self._version
+        self._reached(_version_of(found))
         self._works()
         self._handler.changed(self._resource.kind, event.type, found, self._version)
         return None
+
+    def _reached(self, version: str) -> None:
+        """What is known never gets less, whatever a watch shows."""
+        if number_of(version) > number_of(self._version):
+            self._version = version
 
     def _shared(self, object: Any) -> Any:
         return self._owners.share(object) if isinstance(object, Pod) else object

@@ -22,6 +22,7 @@ from stowplan_operator.api.client import ApiClient
 from stowplan_operator.api.decode import WatchEvent
 from stowplan_operator.api.errors import UnreachableError, error_for
 from stowplan_operator.api.kinds import Resource
+from stowplan_operator.api.old_lists import PATIENCE_SECONDS
 from stowplan_operator.api.reflector import Reflector
 from stowplan_operator.api.store import ObjectStore
 from stowplan_scheduler.objects import Namespace
@@ -286,6 +287,66 @@ def test_a_server_that_streams_no_lists_is_asked_for_that_once() -> None:
     assert sum("sendInitialEvents" in query for query in world.requests) == 1
     assert reflector.lists == 3
     assert reflector.failures == 0
+
+
+class Behind(World):
+    """Streams no lists; the first list is that of now, then `count` show a cache that knows of the start alone."""
+
+    def __init__(self, fate: Random, count: int) -> None:
+        super().__init__(fate, 0.0, 5, streams_lists=False)
+        self.count = count
+        self.lists = 0
+
+    async def call(self, call: Call) -> Reply:
+        self.lists += 1
+        if 1 < self.lists <= 1 + self.count:
+            self.requests.append(dict(call.query))
+            return Reply(status=200, body=b'{"metadata": {"resourceVersion": "9"}, "items": []}')
+        return await super().call(call)
+
+
+def versions_told(world: World) -> tuple[list[int], Clock]:
+    """The versions of the first two lists that a handler was told of, and how long was waited."""
+    told: list[int] = []
+    enough = asyncio.Event()
+
+    class Noting(Follower):
+        def replaced(self, kind: str, objects: list[Any], version: str) -> None:
+            told.append(int(version))
+            if len(told) == 2:
+                enough.set()
+            super().replaced(kind, objects, version)
+
+    clock = Clock()
+
+    async def whole() -> None:
+        reflector = Reflector(
+            cast(ApiClient, world), NAMESPACES, Noting(), clock=lambda: clock.now, rng=Random(1), sleep=clock.sleep
+        )
+        task = asyncio.create_task(reflector.run())
+        await reflector.wait_synced()
+        reflector.refresh()
+        await enough.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
+    return told, clock
+
+
+def test_a_list_from_before_what_is_known_is_asked_for_anew() -> None:
+    """Nobody goes back in time because a cache is behind."""
+    (first, second), clock = versions_told(Behind(Random(1), 3))
+    assert second >= first
+    assert len(clock.pauses) == 3
+    assert clock.now < PATIENCE_SECONDS
+
+
+def test_a_list_that_stays_in_the_past_is_believed_after_a_minute() -> None:
+    """The storage was restored from a backup: it is the truth now."""
+    (_, second), clock = versions_told(Behind(Random(1), 1000))
+    assert second == 9
+    assert PATIENCE_SECONDS <= clock.now < 2 * PATIENCE_SECONDS
 
 
 class Refusing:
