@@ -7,7 +7,7 @@ record here; upstream keeps it in a goroutine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -20,13 +20,15 @@ from stowplan_scheduler.framework.diagnosis import Diagnosis, SchedulingError
 from stowplan_scheduler.framework.interface import PostFilterResult
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Profile
-from stowplan_scheduler.framework.status import Code, Status
+from stowplan_scheduler.framework.status import Code, Status, error
 from stowplan_scheduler.queue import SECOND, AlreadyQueuedError, NominatingMode, QueuedPodInfo
 
 if TYPE_CHECKING:
     from stowplan_scheduler.preemption.executor import PreemptionExecutor
 
     from .scheduler import Scheduler
+
+T = TypeVar("T")
 
 MAX_PERMIT_WAIT = 15 * 60 * 1_000_000_000
 NOTE_LIMIT = 1024
@@ -115,7 +117,7 @@ class Attempts:
         self._assume(pod, profile, result.node_name, result.state, now)
 
     def abandon(self, pod: QueuedPodInfo, failure: Exception, now: int) -> None:
-        """A plugin raised in the middle of an attempt: the pod must not stay in flight, nor hold its room."""
+        """A plugin raised while a node was chosen: the pod must not stay in flight, nor hold its room."""
         scheduler = self._s
         if self._begun is not None:
             self._give_back(self._begun)
@@ -232,12 +234,20 @@ class Attempts:
         return None
 
     def _give_back(self, binding: Binding) -> None:
-        """Unreserve in reverse order and forget the pod."""
+        """Unreserve in reverse order and forget the pod, whatever a plugin raises."""
         for plugin in reversed(binding.profile.reserve):
-            plugin.unreserve(binding.state, binding.assumed, binding.node_name)
+            self._call(plugin.unreserve, binding)
         self._by_uid.pop(binding.assumed.uid, None)
         if self._s.cache.is_assumed_pod(binding.assumed):
             self._s.cache.forget_pod(binding.assumed)
+
+    def _call(self, point: Callable[[CycleState, PodInfo, str], T], binding: Binding) -> T | Status:
+        """What a plugin says of a binding. What it raises is an error of its own; the binding goes on its way."""
+        try:
+            return point(binding.state, binding.assumed, binding.node_name)
+        except Exception as failure:  # noqa: BLE001 - whatever an author's mistake may be
+            self._s.plugin_broke(failure)
+            return error(f"{type(failure).__name__}: {failure}")
 
     # ---- waiting on Permit -------------------------------------------------------------------
 
@@ -283,7 +293,7 @@ class Attempts:
         self._s.queue.done(binding.assumed.uid)
         if binding.profile.pre_bind:
             for plugin in binding.profile.pre_bind:
-                status = plugin.pre_bind(binding.state, binding.assumed, binding.node_name)
+                status = self._call(plugin.pre_bind, binding)
                 if status.is_success:
                     binding.pre_binds.append(plugin.name)
                 elif not status.is_skip:
@@ -301,7 +311,7 @@ class Attempts:
             self._s.emit(PreBind(id=effect_id, pod=pod, node_name=node_name, plugin=plugin_name))
             return
         for plugin in binding.profile.bind:
-            status = plugin.bind(binding.state, binding.assumed, node_name)
+            status = self._call(plugin.bind, binding)
             if status.is_success:
                 binding.is_binding = True
                 self._by_effect[effect_id] = binding
@@ -344,7 +354,7 @@ class Attempts:
         note = f"Successfully assigned {info.key} to {binding.node_name}"
         self._event(info, "Normal", "Scheduled", "Binding", note)
         for plugin in profile.post_bind:
-            plugin.post_bind(binding.state, info, binding.node_name)
+            self._call(plugin.post_bind, binding)
 
     def _binding_failed(self, binding: Binding, failure: Failure, now: int) -> None:
         """Give back and requeue; others may use the room (upstream handleBindingCycleError)."""

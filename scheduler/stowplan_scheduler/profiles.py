@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from stowplan_scheduler.config import KubeSchedulerConfiguration, PluginTraits, effective_profiles
+from stowplan_scheduler.config import ConfigurationError, KubeSchedulerConfiguration, PluginTraits, effective_profiles
 from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
 from stowplan_scheduler.framework.interface import Plugin
 from stowplan_scheduler.framework.memo import Memo
@@ -37,7 +37,8 @@ def build_profiles(
     hooks: Hooks | None = None,
     running: Mapping[str, Profile] | None = None,
 ) -> dict[str, Profile]:
-    """The running profiles by scheduler name, in the configuration's order. Raises ConfigurationError.
+    """The running profiles by scheduler name, in the configuration's order. Raises ConfigurationError, also where a
+    plugin of others cannot be made.
 
     `running`: profiles that are in use; of these the ones that would be made in just the same way are taken over, with
     all that they remember.
@@ -57,7 +58,7 @@ def build_profiles(
         plugins: dict[str, Plugin] = {}
         for name in names:
             factory = IN_TREE.get(name) or third_party[name]
-            plugins[name] = factory(effective.args.get(name), handle)
+            plugins[name] = _made(name, factory, effective.args.get(name), handle)
         profiles[effective.scheduler_name] = Profile(
             effective.scheduler_name,
             effective.points,
@@ -69,3 +70,15 @@ def build_profiles(
             made_of=effective,
         )
     return profiles
+
+
+def _made(name: str, factory: PluginFactory, args: object, handle: PluginHandle) -> Plugin:
+    """A plugin. Whatever its author raises about its args is a mistake of the configuration."""
+    try:
+        return factory(args, handle)
+    except ConfigurationError:
+        raise
+    except Exception as failure:
+        text = str(failure) if isinstance(failure, ValueError) else f"{type(failure).__name__}: {failure}"
+        # The text of NewFramework (pkg/scheduler/framework/runtime/framework.go) of Kubernetes v1.37.2.
+        raise ConfigurationError([f'initializing plugin "{name}": {text}'], "build") from failure

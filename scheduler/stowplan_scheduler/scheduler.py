@@ -37,9 +37,11 @@ from stowplan_scheduler.framework.cluster_event import (
     NODE_DELETE,
     Action,
     ClusterEvent,
+    EventRegistration,
     Resource,
 )
 from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
+from stowplan_scheduler.framework.interface import Plugin
 from stowplan_scheduler.framework.memo import MAX_MEMO_BYTES, Memo
 from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
 from stowplan_scheduler.framework.runtime import Profile
@@ -82,6 +84,7 @@ class Scheduler:
         max_memo_bytes: int = MAX_MEMO_BYTES,
         hooks: Hooks | None = None,
         metrics: bool = True,
+        on_plugin_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         """An empty cluster. `start`: when the queue's 30-second flush begins.
 
@@ -89,6 +92,10 @@ class Scheduler:
         without them would be another one.
 
         `metrics=False` leaves out the Observe effects, which a simulation has no use for.
+
+        `on_plugin_failure` is told of what a plugin raises that is asked outside of the choice of a node (PreEnqueue,
+        Unreserve, PreBind, Bind, PostBind): the pod goes on its way as after an error that the plugin returns. Without
+        it the call raises that once everything is in order; the next call hands out the effects.
 
         `memo=False` computes everything anew in each cycle; decisions are the same.
         """
@@ -103,9 +110,11 @@ class Scheduler:
         self._third_party = third_party
         self._make_memo: Callable[[], Memo] = lambda: Memo(enabled=memo, max_bytes=max_memo_bytes)
         self._hooks = hooks
+        self._on_plugin_failure = on_plugin_failure
+        self._plugin_failures: list[Exception] = []
         self.profiles: Mapping[str, Profile] = self._built(config, {})
         self.queue = SchedulingQueue(
-            *self._for_queue(),
+            *self._for_queue(self.profiles),
             _sort_key(self.profiles),
             initial_backoff_ns=config.pod_initial_backoff_seconds * SECOND,
             max_backoff_ns=config.pod_max_backoff_seconds * SECOND,
@@ -137,11 +146,11 @@ class Scheduler:
                 profile.preemption.pod_lister = self.pod_of_key
         return profiles
 
-    def _for_queue(self) -> tuple[Mapping[str, HintMap], PreEnqueueGates]:
-        """What the queue needs to know of the profiles: who listens to what, and who holds back pods."""
+    def _for_queue(self, profiles: Mapping[str, Profile]) -> tuple[Mapping[str, HintMap], PreEnqueueGates]:
+        """What the queue needs to know of profiles: who listens to what, and who holds back pods."""
         return (
-            {name: _hint_map(profile) for name, profile in self.profiles.items()},
-            PreEnqueueGates({name: profile.pre_enqueue for name, profile in self.profiles.items()}),
+            {name: _hint_map(profile) for name, profile in profiles.items()},
+            PreEnqueueGates({name: profile.pre_enqueue for name, profile in profiles.items()}, self.plugin_broke),
         )
 
     def reconfigure(self, config: KubeSchedulerConfiguration, now: int) -> list[Effect]:
@@ -155,13 +164,13 @@ class Scheduler:
         """
         old = self.profiles
         profiles = self._built(config, old)
+        hints, gates = self._for_queue(profiles)
         sort_changed = _queue_sort(old) != _queue_sort(profiles)
         for name, profile in profiles.items():
             before = old.get(name)
             if before is not None and before is not profile and profile.preemption is not None:
                 profile.preemption.take_over(before.preemption)
         self.profiles = profiles
-        hints, gates = self._for_queue()
         self.queue.reconfigure(
             hints,
             gates,
@@ -269,7 +278,16 @@ class Scheduler:
             return
         self._effects.append(Observe(id=self.next_id(), metric=metric, value=value, labels=tuple(labels.items())))
 
+    def plugin_broke(self, failure: Exception) -> None:
+        """A plugin raised where others go on without it."""
+        if self._on_plugin_failure is None:
+            self._plugin_failures.append(failure)
+        else:
+            self._on_plugin_failure(failure)
+
     def _taken(self, now: int) -> list[Effect]:
+        if self._plugin_failures:
+            raise self._plugin_failures.pop(0)
         if not (self.queue.is_idle() and self.attempts.next_timer() is None):
             timer = self.next_timer(now)
             if timer is not None and (self._timer is None or timer < self._timer):
@@ -489,7 +507,15 @@ def _at_most(priority: int) -> Callable[[QueuedPodInfo], bool]:
 
 
 def _hint_map(profile: Profile) -> HintMap:
-    return HintMap({name: plugin.events() for name, plugin in profile.plugins.items()})
+    return HintMap({name: _events_of(plugin) for name, plugin in profile.plugins.items()})
+
+
+def _events_of(plugin: Plugin) -> tuple[EventRegistration, ...] | None:
+    try:
+        return plugin.events()
+    except Exception as failure:
+        text = f'plugin "{plugin.name}": events: {type(failure).__name__}: {failure}'
+        raise ConfigurationError([text], "build") from failure
 
 
 def _sort_key(profiles: Mapping[str, Profile]) -> Callable[[QueuedPodInfo], tuple[int, ...]]:

@@ -50,6 +50,7 @@ class Fault(StrEnum):
     THIEF = "somebody else binds our pods"  # F13
     KUBELET_REJECTS = "a kubelet refuses a pod that does not fit"  # F14
     SLOW_END = "pods terminate slowly"  # F14
+    PLUGIN_BREAKS = "a plugin raises, or returns nonsense"  # F16
     IMPOSSIBLE = "pods that can never fit"  # F19
     BUDGET_CHANGED = "disruption budgets come, change and go"  # F20
     PROFILE_EDITED = "profiles are edited during a burst"  # F23

@@ -38,6 +38,7 @@ from stowplan_scheduler.framework.runtime import FitFailure, Profile
 from stowplan_scheduler.framework.status import Status
 from stowplan_scheduler.objects import Node, Pod, PodDisruptionBudget, key_of
 
+from .breaking import MistakeError, registered
 from .plan import MILLISECOND, SECOND, Fault
 from .watches import Watch
 from .world import BUDGET, Answered
@@ -70,6 +71,7 @@ class Process:
             settings,
             np.random.default_rng(self._plan.seed),
             start=self.now,
+            third_party=registered(self._plan),
             on_story=self._told,
             on_failure=self._broke,
         )
@@ -211,7 +213,10 @@ class Process:
         self._sim.story(self, record)
 
     def _broke(self, failure: Exception) -> None:
-        raise failure
+        """A worker goes on after what a plugin breaks; anything else is a mistake of ours."""
+        if not isinstance(failure, MistakeError):
+            raise failure
+        self._sim.log(f"{self.name} broke {failure}")
 
     # ---- ticks ---------------------------------------------------------------------------------
 

@@ -8,6 +8,10 @@ from typing import Any
 from reference.profile import Profile, profiles_of
 from stowplan_operator.worker.settings import MachineSettings, Mode, ProfileSettings
 from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.profiles import plugin_traits
+
+from .breaking import NAME as BREAKING
+from .breaking import Breaking
 
 OURS = ("stowplan", "dense")
 SHADE = "shade"
@@ -16,18 +20,29 @@ OTHER = "other-scheduler"
 CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def document(strategy: str, *, shade: bool, percentage: int, backoff: tuple[int, int]) -> dict[str, Any]:
-    """The configuration as a document. `dense` scores the other way round."""
+def document(
+    strategy: str, *, shade: bool, percentage: int, backoff: tuple[int, int], breaking: bool = False
+) -> dict[str, Any]:
+    """The configuration as a document. `dense` scores the other way round. `breaking`: with the plugin that breaks."""
     opposite = "MostAllocated" if strategy == "LeastAllocated" else "LeastAllocated"
     scoring = {"stowplan": strategy, "dense": opposite, SHADE: "MostAllocated"}
     names = (*OURS, SHADE) if shade else OURS
+    plugins = {"plugins": _WITH_BREAKING} if breaking else {}
     return {
         **CONFIG,
         "percentageOfNodesToScore": percentage,
         "podInitialBackoffSeconds": backoff[0],
         "podMaxBackoffSeconds": backoff[1],
-        "profiles": [{"schedulerName": name, "pluginConfig": [_scoring(scoring[name])]} for name in names],
+        "profiles": [
+            {"schedulerName": name, "pluginConfig": [_scoring(scoring[name])]} | (plugins if name in OURS else {})
+            for name in names
+        ],
     }
+
+
+_ENABLED = {"enabled": [{"name": BREAKING}]}
+_WITH_BREAKING = {"multiPoint": _ENABLED, "bind": _ENABLED}
+"""Named again at bind it comes first there: after the plugin that binds nobody is asked."""
 
 
 def _scoring(strategy: str) -> dict[str, Any]:
@@ -38,7 +53,14 @@ def _scoring(strategy: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def settings(
-    strategy: str, dense: Mode, shade: bool, percentage: int, backoff: tuple[int, int], binds: int, generation: int
+    strategy: str,
+    dense: Mode,
+    shade: bool,
+    breaking: bool,
+    percentage: int,
+    backoff: tuple[int, int],
+    binds: int,
+    generation: int,
 ) -> MachineSettings:
     """What a worker is given."""
     profiles = [
@@ -47,7 +69,8 @@ def settings(
     ]
     if shade:
         profiles.append(ProfileSettings(scheduler_name=SHADE, mode=Mode.SHADOW, shadow_of=OTHER))
-    configuration = load_configuration(document(strategy, shade=shade, percentage=percentage, backoff=backoff))
+    given = document(strategy, shade=shade, percentage=percentage, backoff=backoff, breaking=breaking)
+    configuration = load_configuration(given, extra_plugins=plugin_traits({BREAKING: Breaking}))
     return MachineSettings(configuration=configuration, profiles=tuple(profiles), max_binds_in_flight=binds)
 
 

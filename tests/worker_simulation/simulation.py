@@ -134,7 +134,14 @@ class Simulation:
         plan = self.plan
         backoff = (plan.initial_backoff, plan.max_backoff)
         return settings(
-            self.strategy, self._dense, self._shade, plan.percentage, backoff, plan.max_binds, self._generation
+            self.strategy,
+            self._dense,
+            self._shade,
+            Fault.PLUGIN_BREAKS in plan.faults,
+            plan.percentage,
+            backoff,
+            plan.max_binds,
+            self._generation,
         )
 
     def _start(self, slot: int) -> None:

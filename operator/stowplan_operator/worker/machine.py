@@ -83,6 +83,7 @@ class WorkerMachine:
             third_party=third_party,
             hooks=hooks,
             metrics=on_observe is not None,
+            on_plugin_failure=None if on_failure is None else self._failed,
         )
         self._now = start
         self._draining = False

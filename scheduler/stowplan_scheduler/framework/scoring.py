@@ -106,6 +106,10 @@ def _shown(entry: NodeScores, weight: int, raw: Scores, view: NodeView) -> Plugi
 
 def _normalized(plugin: ScorePlugin, state: object, raw: Scores, view: NodeView) -> Scores:
     scores = plugin.normalize(state, raw, view) if plugin.normalizes else raw
+    if scores.dtype.kind != "i":
+        # A float may be NaN, and compares with nothing.
+        text = f'plugin "{plugin.name}" returns scores of type {scores.dtype}, they must be int64'
+        raise SchedulingError(f"applying score defaultWeights on Score plugins: {text}")
     if len(scores):
         _checked_value(plugin.name, int(np.minimum.reduce(scores)))
         _checked_value(plugin.name, int(np.maximum.reduce(scores)))
