@@ -22,14 +22,13 @@ has any.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from stowplan_operator.api.store import Change, number_of
-from stowplan_operator.worker.requests import BindPod, DeletePod, EmitEvent, ReadPod, Request
+from stowplan_operator.worker.requests import BindPod, DeletePod, ReadPod, Request
 from stowplan_operator.worker.story import Moment, StoryRecord
 from stowplan_scheduler.effects import DeleteVictim
 from stowplan_scheduler.framework.interface import PostFilterResult
@@ -80,7 +79,6 @@ class Checks:
         """By pod UID and process."""
         self._landed: dict[str, Decided] = {}
         """The decision by which a pod came to its node."""
-        self.events: Counter[str] = Counter()
 
     # ---- room ------------------------------------------------------------------------------------
 
@@ -150,10 +148,6 @@ class Checks:
             raise Violation("I11", f"{process.name} writes without leading")
         if isinstance(request, BindPod) and request.epoch != process.elector.epoch:
             raise Violation("I11", f"epoch {request.epoch} on a bind in epoch {process.elector.epoch}", request.key)
-
-    def emitted(self, process: Process, event: EmitEvent) -> None:
-        """An event is to be written."""
-        self.events[event.reason] += 1
 
     # ---- binds -----------------------------------------------------------------------------------
 

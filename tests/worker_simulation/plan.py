@@ -51,6 +51,7 @@ class Fault(StrEnum):
     KUBELET_REJECTS = "a kubelet refuses a pod that does not fit"  # F14
     SLOW_END = "pods terminate slowly"  # F14
     PLUGIN_BREAKS = "a plugin raises, or returns nonsense"  # F16
+    SLOW_EVENTS = "events are written slowly"  # F17
     IMPOSSIBLE = "pods that can never fit"  # F19
     BUDGET_CHANGED = "disruption budgets come, change and go"  # F20
     PROFILE_EDITED = "profiles are edited during a burst"  # F23

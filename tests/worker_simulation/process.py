@@ -39,6 +39,7 @@ from stowplan_scheduler.framework.status import Status
 from stowplan_scheduler.objects import Node, Pod, PodDisruptionBudget, key_of
 
 from .breaking import MistakeError, registered
+from .event_sink import EventSink
 from .plan import MILLISECOND, SECOND, Fault
 from .watches import Watch
 from .world import BUDGET, Answered
@@ -101,6 +102,7 @@ class Process:
         self.assumed: dict[str, tuple[str, str]] = {}
         """Pods by key that have a node in the machine alone: UID and node."""
         self.binds_in_flight: dict[int, BindPod] = {}
+        self.events = EventSink(self._kernel, self._plan, self.name)
         self.barrier = 0
         self.strategy = ""
         self._first: dict[str, dict[str, Any]] = {}
@@ -247,7 +249,7 @@ class Process:
     def _send(self, requests: list[Request]) -> None:
         for request in requests:
             if isinstance(request, EmitEvent):
-                self._sim.checks.emitted(self, request)
+                self.events.take(request)
             else:
                 self._sim.checks.asked(self, request)
                 self._leave(request)

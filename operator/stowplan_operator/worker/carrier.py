@@ -72,7 +72,7 @@ class Carrier:
     def send(self, request: Request) -> None:
         """Begin to carry out a request; an event is only handed on."""
         if isinstance(request, EmitEvent):
-            self._events.emit(_event(request))
+            self._events.emit(event_record(request))
             return
         task = asyncio.get_running_loop().create_task(self._carry(request))
         self._tasks.add(task)
@@ -156,7 +156,8 @@ def _answer(request: Request, reply: Reply) -> Answer:
     return Answer(id=request.id, status=reply.status, message=reply.message, pod=pod, retry_after=retry_after)
 
 
-def _event(request: EmitEvent) -> EventRecord:
+def event_record(request: EmitEvent) -> EventRecord:
+    """What the writer of events is handed."""
     return EventRecord(
         regarding=_reference(request.regarding),
         related=None if request.related is None else _reference(request.related),
