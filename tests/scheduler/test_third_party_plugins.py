@@ -675,7 +675,7 @@ def test_scores_that_are_no_whole_numbers_fail_the_cycle(monkeypatch: pytest.Mon
     """NaN compares with nothing: it would win by accident."""
 
     def nonsense(self: Scorer, state: object, view: NodeView) -> Scores:
-        return np.full(view.size, np.nan)  # type: ignore[return-value]
+        return np.full(view.size, np.nan)
 
     monkeypatch.setattr(Scorer, "score", nonsense)
     world = World({"Scorer": Scorer}, [node("a").build(), node("b").build()])
@@ -690,7 +690,7 @@ class Unmakeable(BreaksAt):
     left = 0
 
     def __init__(self, args: object, handle: PluginHandle) -> None:
-        self._broken = args.value["broken"] if isinstance(args, RawArgs) else ""
+        self._broken = args.value.get("broken") if isinstance(args, RawArgs) and isinstance(args.value, dict) else ""
         if self._broken == "init":
             raise KeyError("init")
 

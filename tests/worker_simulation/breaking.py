@@ -41,6 +41,13 @@ CHANCE: Final = 0.02
 NAME: Final = "Breaking"
 
 
+POINTS: Final = (
+    *("a hint", "PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit"),
+    *("PreBind", "Bind", "PostBind", "Unreserve"),
+)
+"""Where it is called."""
+
+
 class MistakeError(Exception):
     """What the plugin raises, so that nothing else is taken for it."""
 
@@ -111,7 +118,7 @@ class Breaking(
             nonsense = self.plan.stream("nonsense").choice((-1.0, 101.0, float("nan"), float("inf"), None))
             if nonsense is None:
                 raise MistakeError("Score")
-            return np.full(view.size, nonsense)  # type: ignore[return-value]
+            return np.full(view.size, nonsense)
         return np.zeros(view.size, np.int64)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:

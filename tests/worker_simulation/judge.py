@@ -116,6 +116,6 @@ def _known(process: Process, uid: str) -> list[Pod]:
         if not held.spec.node_name and not held.is_terminating:
             known[key] = replace(held, spec=replace(held.spec, node_name=node))
     cache = process.machine.scheduler.cache
-    counted = [info.key for name in process.nodes if (held := cache.get_node(name)) for info in held.pods]
+    counted = [info.key for name in process.nodes if (row := cache.get_node(name)) for info in row.pods]
     order = {key: number for number, key in enumerate(counted)}
     return sorted(known.values(), key=lambda pod: order.get(pod.key, len(order)))

@@ -12,10 +12,18 @@ from typing import Any
 
 import pytest
 
+from stowplan_operator.api.decode import WatchEvent
 from stowplan_operator.api.election import Elector
+from stowplan_operator.api.event_series import EventSeries
+from stowplan_operator.api.old_lists import OldLists
 from stowplan_operator.api.store import Change, ObjectStore
 from stowplan_operator.worker import bindings, interpreter, machine, writes
 from stowplan_operator.worker.requests import Answer
+from stowplan_scheduler.attempt import Attempts
+from stowplan_scheduler.preemption import default_preemption
+from stowplan_scheduler.preemption.budgets import Budgets
+from stowplan_scheduler.scheduler import Scheduler
+from worker_simulation.breaking import POINTS
 from worker_simulation.crash_points import boundaries, crashed_at
 from worker_simulation.plan import MILLISECOND, SECOND, Fault, Plan
 from worker_simulation.simulation import Failure, Outcome, Simulation, run
@@ -32,10 +40,13 @@ BRANCHES = (
     "a bind met 409",
     "a bind was read back",
     "a leader followed",
+    "a list from the past was refused",
     "a list showed a deletion",
     "a node was overfilled by what its worker could not know",
+    *(f"a plugin broke in {point}" for point in POINTS),
     "a read was ahead of the watch",
     "a victim was deleted",
+    "an event was dropped",
     "drained to the end",
     "given up: does not lead any more",
     "given up: is already assigned to node",
@@ -89,6 +100,17 @@ def test_the_same_seed_gives_the_same_log_under_another_hash_seed(repository: Pa
     assert printed[0] == printed[1]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_sink_of_events_changes_nothing_else(seed: int) -> None:
+    """The log of the run is the same, to the nanosecond."""
+    others = frozenset({Fault.CRASH, Fault.LOST_ANSWER, Fault.POD_DELETED, Fault.IMPOSSIBLE})
+    swift, slow = (
+        Simulation(Plan(seed, only=others | more)).run() for more in (frozenset[Fault](), {Fault.SLOW_EVENTS})
+    )
+    assert slow.fired["an event was dropped"]
+    assert swift.digest == slow.digest
+
+
 def test_a_worker_may_die_at_any_moment_on_the_way_of_a_bind_a_read_or_a_deletion() -> None:
     """Each boundary of a reference run, one run each; patches are left to `make soak`."""
     found = boundaries(CRASH_SEED)
@@ -98,6 +120,18 @@ def test_a_worker_may_die_at_any_moment_on_the_way_of_a_bind_a_read_or_a_deletio
     }
     for boundary in chosen:
         crashed_at(CRASH_SEED, boundary.number)
+
+
+def test_whoever_takes_over_may_die_as_well() -> None:
+    """One boundary of each kind, then each of the first four of the successor; all pairs are left to `make soak`."""
+    kinds: dict[tuple[str, str], int] = {}
+    for boundary in boundaries(CRASH_SEED):
+        if boundary.request != "PatchPod":
+            kinds.setdefault((boundary.request, boundary.what), boundary.number)
+    assert len(kinds) == 6
+    for first in kinds.values():
+        for second in range(4):
+            crashed_at(CRASH_SEED, first, second)
 
 
 def test_a_failure_says_all_that_is_needed_to_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,3 +251,66 @@ def test_it_finds_a_store_that_does_not_notice_what_a_list_leaves_out(monkeypatc
     monkeypatch.setattr(ObjectStore, "replace", keeps)
     text = _first_failure(range(40), frozenset({Fault.WATCH_EXPIRED, Fault.POD_DELETED}), eagerness=3)
     assert "does not see the pods as they are" in text or "I2" in text
+
+
+def test_it_finds_a_worker_that_believes_a_list_from_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OldLists, "refuses", lambda self, version, known, now: False)
+    text = _first_failure(range(20), frozenset({Fault.OLD_LIST, Fault.LEASE_LOST}), eagerness=3)
+    assert "is told of the past" in text
+
+
+def test_it_finds_a_store_that_takes_old_events_for_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them comes alone, in order: only that all of it was told before gives them away."""
+    apply = ObjectStore.apply
+
+    def believes(self: ObjectStore, event: WatchEvent) -> list[Change]:
+        self._version = 0
+        return apply(self, event)
+
+    monkeypatch.setattr(ObjectStore, "apply", believes)
+    only = frozenset({Fault.WATCH_PAST, Fault.WATCH_BREAK, Fault.POD_DELETED})
+    assert "is told of the past" in _first_failure(range(20), only, eagerness=3)
+
+
+def test_it_finds_a_preemption_that_knows_no_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoBudgets(Budgets):
+        def __init__(self, budgets: Iterable[object]) -> None:
+            super().__init__(())
+
+    monkeypatch.setattr(default_preemption, "Budgets", NoBudgets)
+    text = _first_failure(range(60), frozenset({Fault.BUDGET_CHANGED, Fault.NODE_SHRUNK, Fault.NODE_CHANGED}))
+    assert "I10" in text
+
+
+def test_it_finds_a_budget_that_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as it was when it was seen first."""
+    changed = Scheduler._other_set
+
+    def keeps(self: Scheduler, other: Any, now: int) -> None:
+        if f"default/{other.metadata.name}" not in self.stores.pod_disruption_budgets:
+            changed(self, other, now)
+
+    monkeypatch.setattr(Scheduler, "_other_set", keeps)
+    text = _first_failure(range(10), frozenset({Fault.BUDGET_CHANGED}))
+    assert "I10" in text or "does not see the disruption budgets as they are" in text
+
+
+@pytest.mark.parametrize("point", ["PreEnqueue", "PostBind"])
+def test_it_finds_a_worker_that_a_plugin_can_end(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    def raises(self: Scheduler, failure: Exception) -> None:
+        if str(failure) == point:
+            raise failure
+
+    monkeypatch.setattr(Scheduler, "plugin_broke", raises)
+    assert f" s: {point}\n" in _first_failure(range(30), frozenset({Fault.PLUGIN_BREAKS}))
+
+
+def test_it_finds_a_pod_that_a_broken_attempt_leaves_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Attempts, "abandon", lambda self, pod, failure, now: None)
+    text = _first_failure(range(30), frozenset({Fault.PLUGIN_BREAKS}))
+    assert "I3" in text or "I5" in text
+
+
+def test_it_finds_events_that_are_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventSeries, "_forget_oldest", lambda self: [])
+    assert "F17" in _first_failure(range(10), frozenset({Fault.SLOW_EVENTS}))
