@@ -35,7 +35,8 @@ from conftest import build_folder  # noqa: E402
 from integration.accounts import kubeconfig_of  # noqa: E402
 from integration.control_plane import CONTROLLER_MANAGER, HOST, SCHEDULER, ControlPlane, ControlPlaneError  # noqa: E402
 from integration.kubectl import Kubectl, KubectlError  # noqa: E402
-from integration.operator_process import NAMESPACE, OperatorError, OperatorProcess  # noqa: E402
+from integration.operator_process import NAMESPACE, OperatorProcess  # noqa: E402
+from integration.stowplan_process import ProcessError  # noqa: E402
 from live.peers import KWOK, Peers  # noqa: E402
 
 BOOKSHOP: Final = REPOSITORY / "examples/bookshop"
@@ -154,7 +155,7 @@ def missing_programs(folder: Path) -> list[str]:
 
 
 def play(programs: Path, folder: Path, *, keep: bool) -> None:
-    """Start everything, show it, stop everything. Raises ControlPlaneError, DemoError, KubectlError, OperatorError."""
+    """Start everything, show it, stop everything. Raises ControlPlaneError, DemoError, KubectlError, ProcessError."""
     work = folder / "work"
     components = (CONTROLLER_MANAGER, SCHEDULER)
     with ControlPlane(programs / "rig", folder, components=components) as plane, Peers(plane, programs) as peers:
@@ -190,7 +191,7 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     try:
         play(programs, folder, keep=keep)
-    except (ControlPlaneError, DemoError, KubectlError, OperatorError, subprocess.TimeoutExpired) as error:
+    except (ControlPlaneError, DemoError, KubectlError, ProcessError, subprocess.TimeoutExpired) as error:
         print(f"demo-cluster: {error}\n  the logs are in {folder}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
