@@ -1,7 +1,7 @@
 """Plugins of other distributions: the points that they implement, and whether they take their args.
 
-Only the plugin itself knows its args, so it is made once, as a worker would make it. A worker must not be told to run a
-profile whose plugins cannot be made.
+Only the plugin itself knows its args, so it is made once, as a worker would make it, and asked what it listens to. A
+worker must not be told to run a profile whose plugins cannot be made.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def third_party_problems(
         if name not in third_party:
             continue
         try:
-            third_party[name](profile.args.get(name), handle)
+            third_party[name](profile.args.get(name), handle).events()
         except Exception as error:  # noqa: BLE001 - it is somebody else's code, and it may raise anything
             where = f"spec.pluginConfig[{names.index(name)}].args" if name in names else "spec.pluginConfig"
             yield ProfileProblem(where, f"plugin {name}: {type(error).__name__}: {error}")

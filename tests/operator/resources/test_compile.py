@@ -385,6 +385,16 @@ def test_a_plugin_of_another_distribution_sees_its_args_before_a_worker_does() -
         compile_profile(profile(**given))
 
 
+def test_a_plugin_that_does_not_know_what_it_listens_to_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Picky) -> None:
+        raise LookupError("no idea")
+
+    monkeypatch.setattr(Picky, "events", broken)
+    given = profile(**enabled("score", {"name": "Picky"}), **config("Picky", level=1))
+    with pytest.raises(ProfileError, match="plugin Picky: LookupError: no idea"):
+        compile_profile(given, {"Picky": Picky})
+
+
 # ---- hashes ----------------------------------------------------------------------------------------------------------
 
 
