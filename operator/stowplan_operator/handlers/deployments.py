@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -37,6 +38,15 @@ ANSWER_SECONDS: Final = 3.0
 APPLY_AGAIN_SECONDS: Final = 300.0
 """What somebody else changed in our objects is put right after so long."""
 
+POD_SECONDS: Final = 5.0
+"""So long a group may be without a pod before that counts as wrong, ..."""
+
+START_SECONDS: Final = 30.0
+"""... so long a pod may take to answer for the first time, ..."""
+
+SILENT_SECONDS: Final = 10.0
+"""... and so long it may be silent later on; unless its status says that it cannot answer, or that it is to end."""
+
 CONFIG_KEY: Final = "worker.json"
 MOUNT: Final = "/etc/stowplan"
 STOP_SECONDS: Final = 30
@@ -45,6 +55,9 @@ STOP_SECONDS: Final = 30
 _MANAGER: Final = "stowplan"
 _SELECTOR: Final = f"{MANAGED_BY}={_MANAGER},{GROUP_LABEL}"
 _APPLIED: Final = (CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS)
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_BEING_MADE: Final = frozenset({"ContainerCreating", "PodInitializing"})
+"""Reasons of a container to wait that are none to worry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +70,17 @@ class DeploymentSettings:
 
 
 class DeployedWorkers:
-    """The Deployments of all groups. `changed`: told when a report is another one."""
+    """The Deployments of all groups. `changed`: told when a report is another one. `clock`: monotonic seconds."""
 
-    def __init__(self, client: ApiClient, settings: DeploymentSettings, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        settings: DeploymentSettings,
+        changed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Make it in the loop that it is used in."""
+        self._clock = clock
         self._client = client
         self._settings = settings
         self._changed = changed
@@ -70,6 +90,7 @@ class DeployedWorkers:
         self._plans: dict[str, GroupPlan] = {}
         self._applied: dict[str, tuple[GroupPlan, float]] = {}
         self._reports: dict[str, WorkerReport] = {}
+        self._quiet_since: dict[str, float] = {}
         self._was_pruned = False
         self._polling: asyncio.Task[None] | None = None
 
@@ -80,7 +101,7 @@ class DeployedWorkers:
         if plans and not self._settings.image:
             self._take({f"{name}/": _without_image(name) for name in plans})
             return
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         for name, plan in plans.items():
             known = self._applied.get(name)
             if known is None or known[0] != plan or now - known[1] > APPLY_AGAIN_SECONDS:
@@ -157,33 +178,57 @@ class DeployedWorkers:
             pods, _ = await list_all(self._client, OWN_PODS, self._settings.namespace, labels=_SELECTOR)
         except ApiError as error:
             detail = f"its pods cannot be listed: {error}"
-            self._take({key: _silent(report, detail) for key, report in self._reports.items()})
+            self._take({key: _quiet(report, Health.SILENT, detail) for key, report in self._reports.items()})
             return
-        reports = await asyncio.gather(*(self._report(pod) for pod in pods))
+        # A pod that has ended may lie about for long, and its address may be another's already.
+        living = [pod for pod in pods if text(mapping(pod.get("status")).get("phase")) not in _ENDED]
+        reports = await asyncio.gather(*(self._report(pod) for pod in living))
         found = {f"{report.group}/{report.name}": report for report in reports}
         for name in self._plans:
             if not any(report.group == name for report in reports):
-                found[f"{name}/"] = WorkerReport(
-                    group=name, name=worker_name(name), health=Health.SILENT, detail="it has no pod yet"
-                )
+                found[f"{name}/"] = self._without_pod(name)
+        self._quiet_since = {key: since for key, since in self._quiet_since.items() if key in found}
         self._take(found)
 
     async def _report(self, pod: Mapping[str, Any]) -> WorkerReport:
         meta, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
         group, name = text(mapping(meta.get("labels")).get(GROUP_LABEL)), text(meta.get("name"))
-        before = self._reports.get(
-            f"{group}/{name}", WorkerReport(group=group, name=name, health=Health.SILENT, detail="is new")
-        )
+        key = f"{group}/{name}"
+        before = self._reports.get(key, WorkerReport(group=group, name=name, health=Health.STARTING, detail="is new"))
         address = text(status.get("podIP"))
-        if not address:
-            return _silent(before, f"waits: {_waits(status)}")
+        answer = await self._ask(address, group) if address else None
+        if answer is not None:
+            self._quiet_since[key] = self._clock()
+            return heard(before, answer)
+        trouble = trouble_of(pod) or ("is to end" if meta.get("deletionTimestamp") is not None else "")
+        if before.health is Health.STARTING and not trouble and self._has_time(key, START_SECONDS):
+            return _quiet(before, Health.STARTING, "starts")
+        if before.health is Health.ANSWERS and not trouble and self._has_time(key, SILENT_SECONDS):
+            return before
+        if trouble or not address:
+            return _quiet(before, Health.SILENT, trouble or f"its phase is {text(status.get('phase')) or 'unknown'}")
+        return _quiet(before, Health.SILENT, "does not answer")
+
+    async def _ask(self, address: str, group: str) -> Mapping[str, Any] | None:
+        """What a worker of this group says at this address; None if none answers."""
         host = f"[{address}]" if ":" in address else address
         try:
             async with self._http.get(f"http://{host}:{PORT}/status") as response:
                 response.raise_for_status()
-                return heard(before, await response.json())
+                found = mapping(await response.json())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-            return _silent(before, "does not answer")
+            return None
+        # The address of a pod that is gone may be that of another one, sooner than we are told.
+        return found if found.get("name") == group else None
+
+    def _without_pod(self, group: str) -> WorkerReport:
+        health = Health.STARTING if self._has_time(f"{group}/", POD_SECONDS) else Health.SILENT
+        return WorkerReport(group=group, name=worker_name(group), health=health, detail="it has no pod yet")
+
+    def _has_time(self, key: str, seconds: float) -> bool:
+        """Whether it was seen for the first time, or heard last, less than so long ago."""
+        now = self._clock()
+        return now - self._quiet_since.setdefault(key, now) < seconds
 
     def _take(self, reports: dict[str, WorkerReport]) -> None:
         if reports != self._reports:
@@ -191,8 +236,9 @@ class DeployedWorkers:
             self._changed()
 
 
-def _silent(report: WorkerReport, detail: str) -> WorkerReport:
-    return replace(report, health=Health.SILENT, detail=detail, is_leading=False)
+def _quiet(report: WorkerReport, health: Health, detail: str) -> WorkerReport:
+    """A report without an answer: its last word, but for leading."""
+    return replace(report, health=health, detail=detail, is_leading=False)
 
 
 def _without_image(group: str) -> WorkerReport:
@@ -200,12 +246,21 @@ def _without_image(group: str) -> WorkerReport:
     return WorkerReport(group=group, name=worker_name(group), health=Health.SILENT, detail=detail)
 
 
-def _waits(status: Mapping[str, Any]) -> str:
-    """Why a pod has no address, as well as its status says."""
-    for entry in entries(status.get("conditions")):
-        if entry.get("status") == "False" and text(entry.get("message")):
-            return text(entry.get("message"))
-    return f"its phase is {text(status.get('phase')) or 'unknown'}"
+def trouble_of(pod: Mapping[str, Any]) -> str:
+    """What keeps a pod from answering, in the words of its status; "" if that says nothing, or that all goes well."""
+    status = mapping(pod.get("status"))
+    for container in entries(status.get("containerStatuses")):
+        state, last = mapping(container.get("state")), mapping(container.get("lastState"))
+        waiting = mapping(state.get("waiting"))
+        if text(waiting.get("reason")) not in {"", *_BEING_MADE}:
+            return ": ".join(filter(None, (text(waiting.get("reason")), text(waiting.get("message")))))
+        ended = mapping(state.get("terminated")) or mapping(last.get("terminated"))
+        if ended:
+            return f"its container ended: {text(ended.get('reason')) or 'Error'}, exit code {ended.get('exitCode')}"
+    for condition in entries(status.get("conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return f"waits: {text(condition.get('message'))}"
+    return ""
 
 
 # ---- what the objects say --------------------------------------------------------------------------------------------
@@ -232,7 +287,12 @@ def objects_of(plan: GroupPlan, settings: DeploymentSettings) -> dict[str, dict[
     if plan.replicas > 1:
         found[DISRUPTION_BUDGETS.kind] = {
             "metadata": metadata,
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector}},
+            # A pod that does not work may go whatever the others do: it must not keep its node from being drained.
+            "spec": {
+                "maxUnavailable": 1,
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+                "selector": {"matchLabels": selector},
+            },
         }
     return found
 
