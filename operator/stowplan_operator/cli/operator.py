@@ -40,6 +40,11 @@ class ClusterFailure(Failure):
     help="Image of workers that are Deployments, as in stowplan:0.1.0.",
 )  # fmt: skip
 @click.option(
+    "--worker-scheduler-name", metavar="NAME", default="default-scheduler", show_default=True,
+    envvar="STOWPLAN_WORKER_SCHEDULER_NAME", show_envvar=True,
+    help="The scheduler that places the pods of workers that are Deployments; one that does not depend on them.",
+)  # fmt: skip
+@click.option(
     "--work-dir", metavar="DIR",
     help="Folder for the files of child workers, for this operator alone. Default: a new one, removed at the end.",
 )  # fmt: skip
@@ -67,6 +72,7 @@ def operator(
     namespace: str,
     runtime: str,
     worker_image: str,
+    worker_scheduler_name: str,
     work_dir: str | None,
     address: str,
     no_leader_election: bool,
@@ -106,7 +112,7 @@ def operator(
     from stowplan_operator.handlers.operator_process import Operator, OperatorOptions, run_operator
     from stowplan_operator.handlers.self_check import NotReadyError
     from stowplan_operator.handlers.term import KopfEndedError
-    from stowplan_operator.resources.names import DNS_LABEL
+    from stowplan_operator.resources.names import DNS_LABEL, DNS_SUBDOMAIN
     from stowplan_operator.worker.logs import set_up_logging
 
     from .configurations import third_party_plugins
@@ -119,6 +125,12 @@ def operator(
         )
     if runtime == "deployment" and not worker_image:
         raise click.BadParameter("is needed with --runtime deployment", param_hint="--worker-image")
+    if len(worker_scheduler_name) > 63 or not re.fullmatch(DNS_SUBDOMAIN, worker_scheduler_name):
+        raise click.BadParameter(
+            f'"{worker_scheduler_name}" is no name of a scheduler: '
+            "lower case letters, digits, '-' and '.', at most 63",
+            param_hint="--worker-scheduler-name",
+        )
     try:
         times = LeaseTimes.of(lease, deadline, period)
     except ValueError as error:
@@ -142,6 +154,7 @@ def operator(
             elects=not no_leader_election,
             lease=times,
             worker_image=worker_image,
+            worker_scheduler_name=worker_scheduler_name,
             worker_arguments=tuple(arguments),
             urls=urls,
         )

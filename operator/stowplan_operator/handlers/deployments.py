@@ -24,6 +24,7 @@ from stowplan_operator.api.call import Call
 from stowplan_operator.api.client import ApiClient
 from stowplan_operator.api.errors import ApiError, NotFoundError
 from stowplan_operator.api.kinds import Resource
+from stowplan_scheduler.config.defaults import DEFAULT_SCHEDULER_NAME
 
 from .groups import GroupPlan
 from .listing import CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS, OWN_PODS, list_all
@@ -62,10 +63,14 @@ _BEING_MADE: Final = frozenset({"ContainerCreating", "PodInitializing"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentSettings:
-    """`image`: of the workers; "" if none was named, then nothing can be deployed."""
+    """`image`: of the workers; "" if none was named, then nothing can be deployed.
+
+    `scheduler_name`: who places the workers' own pods. It must be a scheduler that does not depend on them.
+    """
 
     namespace: str
     image: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER_NAME
     service_account: str = "stowplan-worker"
 
 
@@ -304,7 +309,7 @@ def _pod(plan: GroupPlan, settings: DeploymentSettings, selector: Mapping[str, s
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         # Its own pods must not wait for it, and pods that wait for it must not push it out.
-        "schedulerName": "default-scheduler",
+        "schedulerName": settings.scheduler_name,
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": STOP_SECONDS,
         "topologySpreadConstraints": [

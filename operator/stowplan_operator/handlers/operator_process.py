@@ -25,6 +25,7 @@ from stowplan_operator.api.lease_runner import Leadership, LeaseRunner, new_iden
 from stowplan_operator.api.rights import OPERATOR, WORKER
 from stowplan_operator.net import DEFAULT_RULES, UrlRules
 from stowplan_operator.serving import Pages, PageServer
+from stowplan_scheduler.config.defaults import DEFAULT_SCHEDULER_NAME
 from stowplan_scheduler.framework.handle import PluginFactory
 
 from .children import ChildSettings, ChildWorkers
@@ -60,6 +61,7 @@ class OperatorOptions:
     elects: bool = True
     lease: LeaseTimes = field(default_factory=LeaseTimes)
     worker_image: str = ""
+    worker_scheduler_name: str = DEFAULT_SCHEDULER_NAME
     worker_arguments: tuple[str, ...] = ()
     urls: UrlRules = DEFAULT_RULES
     """Which URLs profiles may have."""
@@ -195,7 +197,11 @@ class Operator:
     def _runtime(self, changed: Callable[[], None]) -> Runtime:
         options = self._options
         children = ChildSettings(folder=options.work_dir, arguments=options.worker_arguments)
-        deployed = DeploymentSettings(namespace=options.namespace, image=options.worker_image)
+        deployed = DeploymentSettings(
+            namespace=options.namespace,
+            image=options.worker_image,
+            scheduler_name=options.worker_scheduler_name,
+        )
         return Runtimes(ChildWorkers(children, changed), DeployedWorkers(self._client, deployed, changed))
 
     async def _keep_beating(self) -> None:
@@ -236,6 +242,7 @@ class Operator:
             "namespace": options.namespace,
             "runtime": options.runtime,
             "workerImage": options.worker_image,
+            "workerSchedulerName": options.worker_scheduler_name,
             "leaderElection": options.elects,
             "urls": {
                 "http": options.urls.http,

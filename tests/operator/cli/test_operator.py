@@ -56,6 +56,10 @@ def test_help_says_what_is_needed_and_shows_examples() -> None:
         (("--bind", "8080"), 'Invalid value for --bind: "8080" is not HOST:PORT'),
         (("--runtime", "pods"), "Invalid value for '--runtime': 'pods' is not one of 'child', 'deployment'."),
         (("--runtime", "deployment"), "Invalid value for --worker-image: is needed with --runtime deployment"),
+        (
+            ("--worker-scheduler-name", "Main!"),
+            'Invalid value for --worker-scheduler-name: "Main!" is no name of a scheduler: lower case letters, digits',
+        ),
         (("--leader-elect-lease-duration", "1s"), "Invalid value for --leader-elect-lease-duration: leaseDuration"),
         (("--leader-elect-retry-period", "1500ms"), "Invalid value for --leader-elect-lease-duration: the times of"),
         (("--leader-elect-retry-period", "soon"), "Invalid value for '--leader-elect-retry-period': \"soon\" is not"),

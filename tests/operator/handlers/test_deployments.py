@@ -43,6 +43,17 @@ def test_the_labels_that_select_are_on_the_pods_and_name_the_group() -> None:
     assert objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == selector
 
 
+def test_its_pods_are_placed_by_a_scheduler_that_does_not_wait_for_them() -> None:
+    """kube-scheduler's by default; whoever takes that name over names another one."""
+
+    def scheduler(settings: DeploymentSettings) -> str:
+        name: str = objects_of(PLAN, settings)["Deployment"]["spec"]["template"]["spec"]["schedulerName"]
+        return name
+
+    assert scheduler(SETTINGS) == "default-scheduler"
+    assert scheduler(replace(SETTINGS, scheduler_name="system-scheduler")) == "system-scheduler"
+
+
 def test_its_pods_may_do_no_more_than_those_of_the_shipped_manifests() -> None:
     manifests: list[dict[str, Any]] = [
         {"kind": kind, **body, "metadata": {**body["metadata"], "name": "x", "namespace": "stowplan-system"}}
