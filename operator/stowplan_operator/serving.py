@@ -24,13 +24,15 @@ Check = Callable[[], str]
 class Pages:
     """Where the answers come from; each is asked anew for every request.
 
-    `live` and `ready`: checks by name. `configz` and `status` are documents. `worker_metrics`: those of the worker of a
+    `live` and `ready`: checks by name. `configz` and `status` are documents. `resources`: those of pods, for
+    /metrics/resources; None without that page. `worker_metrics`: those of the worker of a
     group, None if there is none here.
     """
 
     live: Mapping[str, Check]
     ready: Mapping[str, Check]
     metrics: Callable[[], bytes]
+    resources: Callable[[], Awaitable[bytes]] | None = None
     configz: Callable[[], Mapping[str, Any]]
     status: Callable[[], Mapping[str, Any]]
     worker_metrics: Callable[[str], Awaitable[bytes | None]] | None = None
@@ -54,6 +56,8 @@ class PageServer:
         application.router.add_get("/livez", _checks("livez", pages.live))
         application.router.add_get("/readyz", _checks("readyz", {**pages.live, **pages.ready}))
         application.router.add_get("/metrics", self._metrics)
+        if pages.resources is not None:
+            application.router.add_get("/metrics/resources", _text(pages.resources))
         if pages.worker_metrics is not None:
             application.router.add_get("/workers/{group}/metrics", _of_workers(pages.worker_metrics))
         application.router.add_get("/configz", _document(pages.configz))
@@ -90,6 +94,13 @@ def _checks(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], A
         lines = [f"[-]{each} failed: {why}" if why else f"[+]{each} ok" for each, why in found.items()]
         lines.append(f"{name} check {'failed' if failed else 'passed'}")
         return web.Response(status=500 if failed else 200, text="\n".join(lines) + "\n", headers=_PLAIN)
+
+    return answer
+
+
+def _text(source: Callable[[], Awaitable[bytes]]) -> Callable[[web.Request], Any]:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=await source(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return answer
 

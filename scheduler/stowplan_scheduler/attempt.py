@@ -19,8 +19,8 @@ from stowplan_scheduler.framework.cycle_state import CycleState
 from stowplan_scheduler.framework.diagnosis import Diagnosis, SchedulingError
 from stowplan_scheduler.framework.interface import PostFilterResult
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Profile
-from stowplan_scheduler.framework.status import Code, Status, error
+from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Preempts, Profile
+from stowplan_scheduler.framework.status import SKIP, Code, Status, error
 from stowplan_scheduler.queue import SECOND, AlreadyQueuedError, NominatingMode, QueuedPodInfo
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ class Attempts:
         rejected_by = ""
         for plugin in profile.post_filters:
             result = plugin.post_filter(pod, failure.search, failure.diagnosis, self._s.rng)
+            if isinstance(plugin, Preempts):
+                self._s.observe("preemption_attempts_total", 1)
             status = result.status.of(plugin.name)
             if status.code is not Code.UNSCHEDULABLE:
                 return result, status
@@ -175,7 +177,6 @@ class Attempts:
         if executor is None:
             return []
         self._s.observe("preemption_victims", len(result.victims))
-        self._s.observe("preemption_attempts_total", 1)
         return executor.start(pod, result.victims, node, lower, self._s.next_id, profile.scheduler_name)
 
     def _carry_out(self, effects: list[Effect], executor: PreemptionExecutor) -> None:
@@ -199,18 +200,16 @@ class Attempts:
         if scheduler.queue.has_nominated_pods():
             scheduler.queue.delete_nominated_pod_if_exists(info.pod)
         self._begun = binding = Binding(pod, assumed, node_name, profile, state)
-        if profile.reserve:
-            refused = self._reserve(binding)
-            if refused is not None:
-                self._give_back(binding)
-                self._fail(pod, profile, _refusal(refused, "Reserve"), now)
-                return
-        if profile.permit:
-            refused = self._permit(binding, now)
-            if refused is not None:
-                self._give_back(binding)
-                self._fail(pod, profile, _refusal(refused, "Permit"), now)
-                return
+        refused = self._reserve(binding)
+        if refused is not None:
+            self._give_back(binding)
+            self._fail(pod, profile, _refusal(refused, "Reserve"), now)
+            return
+        refused = self._permit(binding, now)
+        if refused is not None:
+            self._give_back(binding)
+            self._fail(pod, profile, _refusal(refused, "Permit"), now)
+            return
         if binding.waits:
             self._by_uid[assumed.uid] = binding
         else:
@@ -234,9 +233,8 @@ class Attempts:
         return None
 
     def _give_back(self, binding: Binding) -> None:
-        """Unreserve in reverse order and forget the pod, whatever a plugin raises."""
-        for plugin in reversed(binding.profile.reserve):
-            self._call(plugin.unreserve, binding)
+        """Unreserve and forget the pod, whatever a plugin raises."""
+        self._unreserve(binding)
         self._by_uid.pop(binding.assumed.uid, None)
         if self._s.cache.is_assumed_pod(binding.assumed):
             self._s.cache.forget_pod(binding.assumed)
@@ -248,6 +246,11 @@ class Attempts:
         except Exception as failure:  # noqa: BLE001 - whatever an author's mistake may be
             self._s.plugin_broke(failure)
             return error(f"{type(failure).__name__}: {failure}")
+
+    def _unreserve(self, binding: Binding) -> None:
+        """In reverse order, plugins that were not asked included."""
+        for plugin in reversed(binding.profile.reserve):
+            self._call(plugin.unreserve, binding)
 
     # ---- waiting on Permit -------------------------------------------------------------------
 
@@ -262,6 +265,7 @@ class Attempts:
         del binding.waits[plugin]
         if not binding.waits:
             del self._by_uid[uid]
+            self._waited(binding, Code.SUCCESS, now)
             self._pre_bind(binding, now)
 
     def reject_waiting(self, uid: str, plugin: str, reason: str, now: int) -> bool:
@@ -270,8 +274,13 @@ class Attempts:
         if binding is None or not binding.waits:
             return False
         status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
+        self._waited(binding, status.code, now)
         self._binding_failed(binding, _refusal(status, "Permit"), now)
         return True
+
+    def _waited(self, binding: Binding, code: Code, now: int) -> None:
+        waited = (now - binding.permitted_at) / SECOND
+        self._s.observe("permit_wait_duration_seconds", waited, result=code.label)
 
     def run_timers(self, now: int) -> None:
         """Reject the pods whose wait on Permit is over."""
@@ -291,16 +300,22 @@ class Attempts:
     def _pre_bind(self, binding: Binding, now: int) -> None:
         """From here on a failure is an error: the pod is no longer in flight."""
         self._s.queue.done(binding.assumed.uid)
-        if binding.profile.pre_bind:
-            for plugin in binding.profile.pre_bind:
-                status = self._call(plugin.pre_bind, binding)
-                if status.is_success:
-                    binding.pre_binds.append(plugin.name)
-                elif not status.is_skip:
-                    message = f'running PreBind plugin "{plugin.name}": {status.message}'
-                    self._binding_failed(binding, Failure(rejected=False, message=message), now)
-                    return
+        broken = self._pre_flight(binding)
+        if broken is not None:
+            message = f'running PreBind plugin "{broken.plugin}": {broken.message}'
+            self._binding_failed(binding, Failure(rejected=False, message=message), now)
+            return
         self._next_step(binding, now)
+
+    def _pre_flight(self, binding: Binding) -> Status | None:
+        """Ask the PreBind plugins what there is to prepare; what broke, if anything did."""
+        for plugin in binding.profile.pre_bind:
+            status = self._call(plugin.pre_bind, binding)
+            if status.is_success:
+                binding.pre_binds.append(plugin.name)
+            elif not status.is_skip:
+                return status.of(plugin.name)
+        return None
 
     def _next_step(self, binding: Binding, now: int) -> None:
         effect_id = self._s.next_id()
@@ -310,18 +325,24 @@ class Attempts:
             self._by_effect[effect_id] = binding
             self._s.emit(PreBind(id=effect_id, pod=pod, node_name=node_name, plugin=plugin_name))
             return
+        status = self._choose_binder(binding)
+        if status.is_success:
+            binding.is_binding = True
+            self._by_effect[effect_id] = binding
+            self._s.emit(Bind(id=effect_id, pod=pod, node_name=node_name))
+            return
+        message = f'running Bind plugin "{status.plugin}": {status.message}'
+        if status.is_skip:
+            message = "all bind plugins skipped the pod"
+        self._binding_failed(binding, Failure(rejected=False, message=message), now)
+
+    def _choose_binder(self, binding: Binding) -> Status:
+        """The answer of the first Bind plugin that does not skip the pod, with its name."""
         for plugin in binding.profile.bind:
             status = self._call(plugin.bind, binding)
-            if status.is_success:
-                binding.is_binding = True
-                self._by_effect[effect_id] = binding
-                self._s.emit(Bind(id=effect_id, pod=pod, node_name=node_name))
-                return
             if not status.is_skip:
-                message = f'running Bind plugin "{plugin.name}": {status.message}'
-                self._binding_failed(binding, Failure(rejected=False, message=message), now)
-                return
-        self._binding_failed(binding, Failure(rejected=False, message="all bind plugins skipped the pod"), now)
+                return status.of(plugin.name)
+        return SKIP
 
     def effect_done(self, effect_id: int, outcome: Outcome, now: int) -> None:
         """The answer to a Bind, PreBind or DeleteVictim; answers to other effects need no attention."""
@@ -338,6 +359,8 @@ class Attempts:
         if executor is not None:
             step = executor.effect_done(effect_id, outcome, self._s.next_id)
             self._carry_out(step.effects, executor)
+            if step.ended:
+                self._s.observe("preemption_goroutines_execution_total", 1, result=step.ended)
             if step.activate is not None:
                 self._s.queue.activate([step.activate], now)
 
@@ -353,7 +376,10 @@ class Attempts:
             self._s.observe("pod_scheduled_after_flush_total", 1)
         note = f"Successfully assigned {info.key} to {binding.node_name}"
         self._event(info, "Normal", "Scheduled", "Binding", note)
-        for plugin in profile.post_bind:
+        self._post_bind(binding)
+
+    def _post_bind(self, binding: Binding) -> None:
+        for plugin in binding.profile.post_bind:
             self._call(plugin.post_bind, binding)
 
     def _binding_failed(self, binding: Binding, failure: Failure, now: int) -> None:

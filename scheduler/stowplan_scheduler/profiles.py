@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stowplan_scheduler.config import ConfigurationError, KubeSchedulerConfiguration, PluginTraits, effective_profiles
 from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
 from stowplan_scheduler.framework.interface import Plugin
+from stowplan_scheduler.framework.measured import MeasuredProfile
 from stowplan_scheduler.framework.memo import Memo
 from stowplan_scheduler.framework.runtime import Profile
 from stowplan_scheduler.plugins.registry import IN_TREE, extension_points
@@ -45,6 +47,7 @@ def build_profiles(
     """
     third_party = third_party or {}
     running = running or {}
+    kind = Profile if hooks is None else partial(MeasuredProfile, hooks=hooks)
     profiles: dict[str, Profile] = {}
     for effective in effective_profiles(config, plugin_traits(third_party)):
         percentage = effective.percentage_of_nodes_to_score
@@ -59,14 +62,13 @@ def build_profiles(
         for name in names:
             factory = IN_TREE.get(name) or third_party[name]
             plugins[name] = _made(name, factory, effective.args.get(name), handle)
-        profiles[effective.scheduler_name] = Profile(
+        profiles[effective.scheduler_name] = kind(
             effective.scheduler_name,
             effective.points,
             plugins,
             effective.score_weights,
             percentage,
             memo=make_memo(),
-            hooks=hooks,
             made_of=effective,
         )
     return profiles

@@ -49,6 +49,7 @@ __all__ = [
     "node_requested",
     "non_zero_requested",
     "pod_level_requests_set",
+    "pod_limits",
     "pod_requests",
     "resource_of",
     "score_request",
@@ -206,6 +207,25 @@ def _requests(pod: Pod, use_status: bool, pod_level: bool, defaults: Mapping[str
                 requests[name] = nanos
     _add(requests, _parse(pod.spec.overhead))
     return requests
+
+
+def pod_limits(pod: Pod) -> Requests:
+    """The most that the pod may use, in nano units per resource name; what has no limit is absent.
+
+    Follows PodLimits of component-helpers/resource/helpers.go. Overhead is added to limits that there are.
+
+    Raises QuantityError.
+    """
+    limits = aggregate_limits(pod)
+    resources = pod.spec.resources
+    if resources is not None and any(
+        is_pod_level_resource(name) for name in (*(resources.requests or ()), *(resources.limits or ()))
+    ):
+        limits.update({name: n for name, n in _parse(resources.limits).items() if is_pod_level_resource(name)})
+    for name, nanos in _parse(pod.spec.overhead).items():
+        if limits.get(name):
+            limits[name] += nanos
+    return limits
 
 
 def pod_level_requests_set(pod: Pod) -> bool:

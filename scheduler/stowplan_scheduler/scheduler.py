@@ -51,6 +51,7 @@ from stowplan_scheduler.profiles import build_profiles
 from stowplan_scheduler.queue import (
     SECOND,
     HintMap,
+    MeasuredGates,
     PreEnqueueGates,
     QueuedPodInfo,
     SchedulingQueue,
@@ -60,12 +61,16 @@ from stowplan_scheduler.queue import (
 )
 
 from .attempt import Attempts
+from .measured_attempts import MeasuredAttempts
 
 if TYPE_CHECKING:
     from stowplan_scheduler.config import KubeSchedulerConfiguration
     from stowplan_scheduler.framework.timing import Hooks
 
-_WATCHED: Mapping[type, Resource] = {DeviceClass: Resource.DEVICE_CLASS, ResourceSlice: Resource.RESOURCE_SLICE}
+WATCHED_RESOURCES: Mapping[type, Resource] = {
+    DeviceClass: Resource.DEVICE_CLASS,
+    ResourceSlice: Resource.RESOURCE_SLICE,
+}
 """Kinds other than pods and nodes whose changes may let a waiting pod fit."""
 
 
@@ -91,7 +96,8 @@ class Scheduler:
         Raises ConfigurationError, also for a valid configuration with extenders: they are not asked yet, and a decision
         without them would be another one.
 
-        `metrics=False` leaves out the Observe effects, which a simulation has no use for.
+        `metrics=False` leaves out the Observe effects, which a simulation has no use for. `hooks` hear how long things
+        take; decisions are the same without.
 
         `on_plugin_failure` is told of what a plugin raises that is asked outside of the choice of a node (PreEnqueue,
         Unreserve, PreBind, Bind, PostBind): the pod goes on its way as after an error that the plugin returns. Without
@@ -121,12 +127,13 @@ class Scheduler:
             lister=self.pod_of_uid,
             start_ns=start,
             on_hint_error=self._hint_failed,
+            hooks=hooks,
         )
         self._observes = metrics
         self._effects: list[Effect] = []
         self._next_id = 0
         self._timer: int | None = None
-        self.attempts = Attempts(self)
+        self.attempts = Attempts(self) if hooks is None else MeasuredAttempts(self, hooks)
 
     def _built(self, config: KubeSchedulerConfiguration, running: Mapping[str, Profile]) -> Mapping[str, Profile]:
         """The profiles of a configuration; see `build_profiles`."""
@@ -148,9 +155,12 @@ class Scheduler:
 
     def _for_queue(self, profiles: Mapping[str, Profile]) -> tuple[Mapping[str, HintMap], PreEnqueueGates]:
         """What the queue needs to know of profiles: who listens to what, and who holds back pods."""
+        plugins, hooks = {name: profile.pre_enqueue for name, profile in profiles.items()}, self._hooks
         return (
             {name: _hint_map(profile) for name, profile in profiles.items()},
-            PreEnqueueGates({name: profile.pre_enqueue for name, profile in profiles.items()}, self.plugin_broke),
+            PreEnqueueGates(plugins, self.plugin_broke)
+            if hooks is None
+            else MeasuredGates(plugins, self.plugin_broke, hooks),
         )
 
     def reconfigure(self, config: KubeSchedulerConfiguration, now: int) -> list[Effect]:
@@ -309,6 +319,10 @@ class Scheduler:
         info = self._pods.get(uid)
         return None if info is None else info.pod
 
+    def known_pods(self) -> list[Pod]:
+        """The newest objects of all pods that have not finished, whatever their scheduler."""
+        return [info.pod for info in self._pods.values()]
+
     def pod_of_key(self, key: str) -> Pod | None:
         """The newest object of the pod with this namespace/name."""
         uid = self._uid_of.get(key)
@@ -459,7 +473,7 @@ class Scheduler:
         self._stores_changed(other)
         if isinstance(other, DeviceClass):
             self.stores.served.put(other, old if isinstance(old, DeviceClass) else None)
-        resource = _WATCHED.get(type(other))
+        resource = WATCHED_RESOURCES.get(type(other))
         if resource is not None:
             event = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE)
             self.queue.move_all_to_active_or_backoff(event, old, other, now)

@@ -78,7 +78,7 @@ def test_a_newcomer_needs_kubectl_alone(bench: OperatorBench, operator: Operator
     assert "Normal  Scheduled" in re.sub(" +", "  ", kubectl("describe", "pod", "first")).replace("   ", "  ")
     code, text = operator.get("/workers/default/metrics")
     assert code == 200
-    assert 'scheduler_schedule_attempts_total{profile="newcomer",result="scheduled"} 1.0' in text
+    assert 'scheduler_schedule_attempts_total{profile="newcomer",result="scheduled"} 1' in text
     assert operator.get("/workers/none/metrics")[0] == 404
     kubectl("delete", "sprof", "newcomer", "--timeout=30s")
     bench.wait_without_workers(operator)

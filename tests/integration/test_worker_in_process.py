@@ -114,8 +114,8 @@ def test_from_start_to_end(plane: ControlPlane, tmp_path: Path) -> None:
         await running.create(pod("late", NAME))
         await running.until(lambda status: status["utilization"]["cpu"] == 2)
         text = await running.page("/metrics")
-        assert 'stowplan_binds_total{code="201"} 2.0' in text
-        assert 'stowplan_profile_info{generation="4",hash="",mode="Active",profile="in-process"} 1.0' in text
+        assert 'stowplan_binds_total{code="201"} 2' in text
+        assert 'stowplan_profile_info{generation="4",hash="",mode="Active",profile="in-process"} 1' in text
 
     run(running, doing)
     assert not running.ready.exists(), "it serves no more"

@@ -142,4 +142,4 @@ def bound_once(bench: Bench, worker: WorkerProcess, load: Load, *, answers_lost:
 def is_at_rest(worker: WorkerProcess) -> bool:
     """What was decided is confirmed by the watch, and no pod waits."""
     lines = worker.get("/metrics").text.splitlines()
-    return 'scheduler_cache_size{type="assumed_pods"} 0.0' in lines and not any(worker.status()["pending"].values())
+    return 'scheduler_cache_size{type="assumed_pods"} 0' in lines and not any(worker.status()["pending"].values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ class Cycle:
     affinity: AffinityCounts | None = None
     soft_spread: SoftSpread | None = None
     affinity_scores: ScoreTable | None = None
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter)  # (plugin, extension point); what-ifs count, too
 
     def what_if(self) -> Cycle:
         """A copy whose counts may be changed by added and removed pods."""

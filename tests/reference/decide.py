@@ -49,10 +49,12 @@ def run_pre_filters(cycle: Cycle) -> PreFilterResult:
         try:
             status, names = PRE_FILTERS[plugin](cycle)
         except PluginError as cause:
+            cycle.asked[plugin, "PreFilter"] += 1
             return PreFilterResult(status=error(f'running PreFilter plugin "{plugin}": {cause}', plugin))
         if status.is_skip:
             cycle.skipped.add(plugin)
             continue
+        cycle.asked[plugin, "PreFilter"] += 1
         if not status.is_success:
             if status.code == UNRESOLVABLE:
                 return PreFilterResult(status=status.by(plugin))
@@ -77,6 +79,7 @@ def run_filters(cycle: Cycle, state: NodeState) -> Status:
     for plugin in cycle.profile.filter:
         if plugin in cycle.skipped:
             continue
+        cycle.asked[plugin, "Filter"] += 1
         try:
             status = FILTERS[plugin](cycle, state)
         except PluginError as cause:
@@ -171,6 +174,7 @@ def run_scores(cycle: Cycle, feasible: Sequence[NodeState]) -> list[NodeScore]:
         if plugin in skipped:
             continue
         scorer = SCORERS[plugin]
+        cycle.asked[plugin, "Score"] += len(feasible)
         try:
             raw = [scorer.score(cycle, state) for state in feasible]
             final = scorer.normalize(cycle, feasible, raw) if scorer.normalize else raw
@@ -188,6 +192,8 @@ def _run_pre_scores(cycle: Cycle, feasible: Sequence[NodeState]) -> set[str]:
         try:
             if pre_score and not pre_score(cycle, feasible):
                 skipped.add(plugin)
+            else:
+                cycle.asked[plugin, "PreScore"] += 1
         except PluginError as cause:
             raise CycleError(f'running PreScore plugin "{plugin}": {cause}') from cause
     return skipped

@@ -6,11 +6,13 @@ recorded answers of the real kube-scheduler.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from hypothesis import HealthCheck, Phase, given, settings
 
 from reference.cluster import PlacedPod, ReferenceCluster
+from reference.cycle import Cycle
 from reference.decide import new_cycle, place
 from reference.diagnosis import fit_message
 from reference.oracle_lines import answer
@@ -21,6 +23,7 @@ from stowplan_scheduler.effects import AttemptFailed, Bind, DeleteVictim, Effect
 from stowplan_scheduler.objects import Pod
 from support.histories import COMMON, History, Play, histories, scheduler_of
 from support.recorded import comparer
+from support.stopwatch import Stopwatch
 from support.strategies import Scenario, scenarios
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
@@ -57,18 +60,27 @@ class Compared(Play):
     """A play in which the reference decides, too, from nothing but the objects there are."""
 
     def __init__(self, history: History) -> None:
-        super().__init__(history, scheduler_of(history))
+        self.watch = Stopwatch()
+        super().__init__(history, scheduler_of(history, hooks=self.watch))
         self.decisions: list[Decided] = []
+        self.cycles: list[Cycle] = []
 
     def cycle(self, kind: str = "cycle") -> list[Effect]:
-        pods, start = self.believed_pods(), self._start
+        pods, start, before = self.believed_pods(), self._start, self._asked
         effects = super().cycle(kind)
         decided = self._decided(effects)
         if decided is not None:
             (pod,) = [each for each in pods if each.key == decided.pod]
             assert decided == self._reference_decides(pod, pods, start)
+            assert self._asked - before == self.cycles[-1].asked
             self.decisions.append(decided)
         return effects
+
+    @property
+    def _asked(self) -> Counter[tuple[str, str]]:
+        """How often each plugin was asked so far, by plugin and extension point."""
+        totals = self.watch.evaluations.totals()
+        return Counter({(plugin, point): times for (plugin, point, _), times in totals.items()})
 
     @property
     def _start(self) -> int:
@@ -87,6 +99,7 @@ class Compared(Play):
         profile = profiles_of(self.history.configuration)["default-scheduler"]
         cluster = self._reference_cluster([each for each in pods if each.key != pod.key])
         cycle = new_cycle(cluster, profile, pod)
+        self.cycles.append(cycle)
         percentage = int((self.history.configuration or {}).get("percentageOfNodesToScore", 0))
         outcome = place(cycle, percentage, start)
         if outcome.node:
@@ -142,6 +155,8 @@ def _first_deleted(victims: list[Pod]) -> tuple[str, ...]:
 @settings(max_examples=60, phases=PHASES, suppress_health_check=SLOW)
 def test_a_history_is_decided_like_the_reference_decides_it(history: History) -> None:
     """The core carries memo entries, counters and a table from one decision to the next; the reference carries nothing.
+
+    The counts of who was asked are those of the reference, too, which asks plugin by plugin and node by node.
 
     Nodes, pods, namespaces, services and budgets change in between; pods preempt others and are nominated.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -70,6 +70,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     def error(self) -> ApiError:
         """The error that a reply without success stands for."""
         return error_for(self.status, self.reason, self.message, self.retry_after)
+
+
+class Caller(Protocol):
+    """Whoever carries out calls."""
+
+    async def call(self, call: Call) -> Reply:
+        """Carry out one call. Never raises for what the server or the network does."""
 
 
 class _Details(msgspec.Struct, frozen=True, rename="camel"):

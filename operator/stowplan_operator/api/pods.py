@@ -14,8 +14,7 @@ import msgspec
 
 from stowplan_scheduler.objects import Pod, PodCondition
 
-from .call import STRATEGIC_MERGE_PATCH, Call, Reply, encode
-from .client import ApiClient
+from .call import STRATEGIC_MERGE_PATCH, Call, Caller, Reply, encode
 from .kinds import PODS
 
 _POD: Final = msgspec.json.Decoder(Pod)
@@ -26,7 +25,7 @@ _EVICTION_SECONDS: Final = 30.0
 _BOUND_ALREADY: Final = "is already assigned to node"
 
 
-async def bind(client: ApiClient, key: str, uid: str, node: str, *, seconds: float | None = None) -> Reply:
+async def bind(client: Caller, key: str, uid: str, node: str, *, seconds: float | None = None) -> Reply:
     """POST pods/binding. 201: bound. 404: the pod is gone. 409: it has a node, another UID, gates, or is being deleted.
 
     Upstream: pkg/scheduler/framework/plugins/defaultbinder. The server checks neither that the node exists nor that
@@ -42,7 +41,7 @@ async def bind(client: ApiClient, key: str, uid: str, node: str, *, seconds: flo
     return await client.call(Call("POST", PODS.path(name, namespace, "binding"), body=encode(body), timeout=seconds))
 
 
-async def read(client: ApiClient, key: str) -> Reply:
+async def read(client: Caller, key: str) -> Reply:
     """GET the pod: 200, or 404. See `pod_in`."""
     namespace, _, name = key.partition("/")
     return await client.call(Call("GET", PODS.path(name, namespace)))
@@ -54,7 +53,7 @@ def pod_in(reply: Reply) -> Pod:
 
 
 async def patch_status(
-    client: ApiClient,
+    client: Caller,
     key: str,
     uid: str,
     *,
@@ -78,14 +77,14 @@ async def patch_status(
     return await client.call(Call("PATCH", path, body=body, content_type=STRATEGIC_MERGE_PATCH))
 
 
-async def delete(client: ApiClient, key: str, uid: str) -> Reply:
+async def delete(client: Caller, key: str, uid: str) -> Reply:
     """DELETE the pod, with its own grace period. 200: being deleted, or gone. 404: it was gone. 409: another UID."""
     namespace, _, name = key.partition("/")
     body = encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
     return await client.call(Call("DELETE", PODS.path(name, namespace), body=body))
 
 
-async def evict(client: ApiClient, key: str, uid: str, *, dry_run: bool = False) -> Reply:
+async def evict(client: Caller, key: str, uid: str, *, dry_run: bool = False) -> Reply:
     """POST pods/eviction. 201: being deleted. 429: a disruption budget does not allow it now, or is not counted yet.
 
     Budgets do not protect pods that are Pending. 409: another UID; the server tries that for ten seconds before it says

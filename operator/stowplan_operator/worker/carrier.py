@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from stowplan_operator.api import pods
-from stowplan_operator.api.call import Reply
+from stowplan_operator.api.call import Call, Caller, Reply
 from stowplan_operator.api.client import ApiClient
 from stowplan_operator.api.events import EventRecord, EventWriter, ObjectReference
 from stowplan_scheduler.objects import PodCondition
@@ -99,28 +99,30 @@ class Carrier:
         self.pending[call_type] += 1
         began = self._clock()
         try:
-            reply = await self._call(request)
+            weighed = _Weighed(self._client)
+            reply = await self._call(weighed, request)
         finally:
             self.pending[call_type] -= 1
         self._measure(request, reply, call_type, (self._clock() - began) / NANOSECONDS)
+        self._metrics.time("rest_client_request_size_bytes", weighed.sent, _METHODS[kind], self._host)
         self._answered(_answer(request, reply))
 
-    async def _call(self, request: Request) -> Reply:
+    async def _call(self, client: Caller, request: Request) -> Reply:
         match request:
             case BindPod():
-                return await pods.bind(self._client, request.key, request.uid, request.node)
+                return await pods.bind(client, request.key, request.uid, request.node)
             case ReadPod():
-                return await pods.read(self._client, request.key)
+                return await pods.read(client, request.key)
             case PatchPod():
                 return await pods.patch_status(
-                    self._client,
+                    client,
                     request.key,
                     request.uid,
                     condition=self._stamped(request.condition),
                     nominated_node_name=request.nominated_node_name,
                 )
             case DeletePod():
-                return await pods.delete(self._client, request.key, request.uid)
+                return await pods.delete(client, request.key, request.uid)
             case _:
                 raise TypeError(f"nobody carries out a {type(request).__name__}")
 
@@ -138,10 +140,24 @@ class Carrier:
         code = "<error>" if reply.is_unknown else str(reply.status)
         metrics.count("rest_client_requests_total", code, method, self._host)
         metrics.time("rest_client_request_duration_seconds", seconds, method, self._host)
+        if not reply.is_unknown:
+            metrics.time("rest_client_response_size_bytes", len(reply.body), method, self._host)
         metrics.count("scheduler_async_api_call_execution_total", call_type, result)
         metrics.time("scheduler_async_api_call_execution_duration_seconds", seconds, call_type, result)
         if isinstance(request, BindPod):
             metrics.count("stowplan_binds_total", str(reply.status))
+
+
+class _Weighed:
+    """The client for one request; notes how many bytes its body has."""
+
+    def __init__(self, client: Caller) -> None:
+        self._client = client
+        self.sent = 0
+
+    async def call(self, call: Call) -> Reply:
+        self.sent = len(call.body or b"")
+        return await self._client.call(call)
 
 
 def _answer(request: Request, reply: Reply) -> Answer:

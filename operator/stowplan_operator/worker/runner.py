@@ -46,6 +46,7 @@ from .logs import StoryLog
 from .machine import WorkerMachine
 from .measures import MachineStates, Measures
 from .metrics import WorkerMetrics
+from .pod_resources import pod_resources
 from .reload import ConfigurationFile
 from .requests import Answer, Request
 from .states import WorkerStates
@@ -140,7 +141,9 @@ class Worker:
             events=self._events,
             file=self._file,
         )
-        self._metrics.add_states(MachineStates(self._machine, self._informers, self._carrier))
+        self._metrics.add_states(
+            MachineStates(self._machine, self._informers, self._carrier, self._measures.evaluations)
+        )
         self._metrics.add_states(self._states)
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
@@ -244,11 +247,12 @@ class Worker:
     def take(self, kind: str, changes: Sequence[Change], version: int) -> None:
         """The informers' changes."""
         machine, measures, clock = self._machine, self._measures, self._clock
+        profiles = machine.scheduler.profiles
         now = clock()
         for change in changes:
             self._send(machine.changed(change, now))
             began, now = now, clock()
-            measures.event(kind, change, now - began)
+            measures.event(change, now - began, profiles)
         self._send(machine.heard(kind, version, now))
         self._wake.set()
         if not self._warm and machine.synced:
@@ -359,9 +363,16 @@ class Worker:
             live={"loop": lambda: states.stuck(self._clock(), STUCK)},
             ready={"informers": states.not_synced},
             metrics=self._metrics.exposition,
+            resources=self._resources,
             configz=states.configz,
             status=states.status,
         )
+
+    async def _resources(self) -> bytes:
+        """Of a large cluster that is a million lines: they are made beside the loop. A follower has none."""
+        if not self._machine.leading:
+            return b""
+        return await asyncio.to_thread(pod_resources, self._machine.scheduler.known_pods())
 
     def _write_ready_file(self, port: int) -> None:
         path = self._options.ready_file

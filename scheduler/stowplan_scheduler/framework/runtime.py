@@ -30,6 +30,7 @@ from .interface import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
+    Scores,
 )
 from .memo import Memo
 from .plan import Plan, Planner
@@ -37,7 +38,6 @@ from .scoring import total_scores
 from .search import Found, Nominations, RowArray, Search, nodes_to_find
 from .selection import HeapOrder, Rng, TieBreak, choose
 from .status import SUCCESS, Code, Status, unresolvable
-from .timing import Hooks, time_plugin
 
 if TYPE_CHECKING:
     from stowplan_scheduler.config import EffectiveProfile
@@ -100,7 +100,6 @@ class Profile:
         percentage: int,
         *,
         memo: Memo | None = None,
-        hooks: Hooks | None = None,
         made_of: EffectiveProfile | None = None,
     ) -> None:
         """`points` maps a configuration's extension point names (preFilter, ...) to plugin names in order.
@@ -113,9 +112,6 @@ class Profile:
         self.memo = Memo() if memo is None else memo
         self._plugins = dict(plugins)
         self._points = points
-        if hooks is not None:
-            for plugin in self._plugins.values():
-                time_plugin(plugin, hooks)
         self.pre_enqueue = self._at("preEnqueue", PreEnqueuePlugin)
         self.queue_sort = self._at("queueSort", QueueSortPlugin)[0]
         self.pre_filters = self._at("preFilter", FilterPlugin)
@@ -156,6 +152,8 @@ class Profile:
         if plan.simple and self._ask_cluster_rules(pod, plan, state, cluster):
             return _NOTHING_SAID
         names: frozenset[str] | None = None
+        said: list[str] = []
+        state.said = said
         restricting: list[str] = []
         rejected: Status | None = None
         for plugin in self.pre_filters:
@@ -167,6 +165,7 @@ class Profile:
             status = result.status
             if status.is_skip:
                 continue
+            said.append(plugin.name)
             if not status.is_success:
                 if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     state.not_asked = _names_after(self.pre_filters, plugin)
@@ -253,6 +252,7 @@ class Profile:
         else:
             # Nobody asks why nodes failed if others fit.
             failed = len(found.failed)
+        self._searched(search, found, diagnosis, table.size if candidates is None else len(candidates))
         start = (start + found.count + failed) % table.size
         if found.count == 0:
             return FitFailure(diagnosis, search, state), start
@@ -273,12 +273,15 @@ class Profile:
         if row is None:
             return False
         found = search.find(np.array([row], np.intp), 0, 1)
-        if found.count:
-            return True
-        with suppress(RuleBroke):
-            # Upstream logs the error of this one node and goes on with the normal search.
-            self._diagnose(diagnosis, search, found.failed)
-        return False
+        if not found.count:
+            with suppress(RuleBroke):
+                # Upstream logs the error of this one node and goes on with the normal search.
+                self._diagnose(diagnosis, search, found.failed)
+        self._searched(search, found, diagnosis, 1)
+        return found.count > 0
+
+    def _searched(self, search: Search, found: Found, diagnosis: Diagnosis, candidates: int) -> None:
+        """A search among so many candidates has ended, and if anything was asked, why nodes failed. For measuring."""
 
     def _may_break(self) -> bool:
         """Whether some filter rule has ever failed on a node; that must be seen even if other nodes fit."""
@@ -330,11 +333,15 @@ class Profile:
         index, ties = 0, 1
         if found.count > 1:
             view = NodeView(table, rows)
-            totals = total_scores(search.plan, search.pod, search.cluster, view)
+            totals = self._totals(search, view)
             index, ties = choose(totals, found.shift, tie_break, self._heap_order, rng)
         row = rows.start + index if isinstance(rows, slice) else int(rows[index])
         name = table.infos[row].name
         return Decision(name, row, found.count + failed, found.count, ties, state)
+
+    def _totals(self, search: Search, view: NodeView) -> Scores:
+        """What the feasible nodes are worth; see `total_scores`."""
+        return total_scores(search.plan, search.pod, search.cluster, view)
 
     def status(self, verdict: int) -> Status:
         """The Status behind a verdict; success for 0."""

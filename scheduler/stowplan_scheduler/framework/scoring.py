@@ -37,12 +37,34 @@ class PluginScores:
     normalized: Scores
 
 
+Asked = list[tuple["ScorePlugin", object, int]]
+"""Rules that are asked in every cycle and have something to score, with their states and weights."""
+
+
 def total_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> Scores:
     """The weighted sums, shape (view.size,), less what every node gets alike. Raises SchedulingError."""
     if not plan.has_scores:
         return np.ones(view.size, np.int64)
+    return sum_scores(plan, cluster, view, pre_scores(plan, pod, cluster, view))
+
+
+def pre_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> Asked:
+    """PreScore: the rules of every cycle that do not skip. Raises SchedulingError."""
     if plan.score_error is not None:
         raise _pre_score_error(plan.score_error)
+    asked: Asked = []
+    for plugin, weight in plan.cluster_scores:
+        outcome = plugin.pre_score(pod, cluster, view)
+        if outcome.status.is_skip:
+            continue
+        if not outcome.status.is_success:
+            raise _pre_score_error(outcome.status.of(plugin.name))
+        asked.append((plugin, outcome.state, weight))
+    return asked
+
+
+def sum_scores(plan: Plan, cluster: Cluster, view: NodeView, asked: Asked) -> Scores:
+    """Score and NormalizeScore: the sums of `total_scores`. Raises SchedulingError."""
     bundle, rows = plan.bundle, view.rows
     bundle.ensure(cluster.table, rows)
     if bundle.out_of_range:
@@ -58,13 +80,8 @@ def total_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> 
             continue
         scores = _normalized(entry.plugin, entry.state, entry.values[rows], view)
         totals, owned = _add(totals, scores * weight, owned=owned)
-    for plugin, weight in plan.cluster_scores:
-        outcome = plugin.pre_score(pod, cluster, view)
-        if outcome.status.is_skip:
-            continue
-        if not outcome.status.is_success:
-            raise _pre_score_error(outcome.status.of(plugin.name))
-        scores = _normalized(plugin, outcome.state, plugin.score(outcome.state, view), view)
+    for plugin, state, weight in asked:
+        scores = _normalized(plugin, state, plugin.score(state, view), view)
         totals, owned = _add(totals, scores * weight, owned=owned)
     return totals
 
@@ -79,8 +96,7 @@ def _add(totals: Scores, more: Scores, *, owned: bool) -> tuple[Scores, bool]:
 
 def score_table(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> list[PluginScores]:
     """Every plugin's raw and normalised scores, in no particular order of plugins. Raises SchedulingError."""
-    if plan.score_error is not None:
-        raise _pre_score_error(plan.score_error)
+    asked = pre_scores(plan, pod, cluster, view)
     table: list[PluginScores] = []
     for entry, weight in plan.node_scores:
         entry.refresh(cluster.table)
@@ -89,14 +105,9 @@ def score_table(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> l
     for plugin, state, weight in plan.bundle.scorers:
         raw = plugin.score(state, view)
         table.append(PluginScores(plugin.name, weight, raw, _normalized(plugin, state, raw.copy(), view)))
-    for plugin, weight in plan.cluster_scores:
-        outcome = plugin.pre_score(pod, cluster, view)
-        if outcome.status.is_skip:
-            continue
-        if not outcome.status.is_success:
-            raise _pre_score_error(outcome.status.of(plugin.name))
-        raw = plugin.score(outcome.state, view)
-        table.append(PluginScores(plugin.name, weight, raw, _normalized(plugin, outcome.state, raw.copy(), view)))
+    for plugin, state, weight in asked:
+        raw = plugin.score(state, view)
+        table.append(PluginScores(plugin.name, weight, raw, _normalized(plugin, state, raw.copy(), view)))
     return table
 
 

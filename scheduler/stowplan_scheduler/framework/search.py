@@ -7,7 +7,7 @@ findNodesThatPassFilters in pkg/scheduler/schedule_one.go of Kubernetes v1.37.2,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -66,11 +66,13 @@ class Found(msgspec.Struct):
 
 _NO_ROWS: RowArray = np.zeros(0, np.intp)
 
+HypothesesSink = Callable[["Search", RowArray, Sequence[NodeInfo], Sequence[CycleState], Int32s], None]
+
 
 class Search:
     """One pod against one snapshot: the rules of its plan with their states."""
 
-    __slots__ = ("_memo_on", "_nominations", "_nominated", "cluster", "filters", "plan", "pod", "state")
+    __slots__ = ("_nominated", "_nominations", "cluster", "filters", "on_hypotheses", "plan", "pod", "state")
 
     def __init__(self, pod: PodInfo, plan: Plan, state: CycleState, cluster: Cluster, nominations: Nominations) -> None:
         """`state.filters` holds the states of the CLUSTER rules that PreFilter did not skip."""
@@ -80,6 +82,8 @@ class Search:
         self.cluster = cluster
         self._nominations = nominations
         self._nominated: RowArray | None = None
+        self.on_hypotheses: HypothesesSink | None = None
+        """Told the arguments and the outcome of `hypothetical`, for those who count."""
         self.filters: tuple[tuple[int, FilterPlugin], ...] = ()
         if state.filters:
             self.filters = tuple(step for step in plan.cluster_filters if step[1].name in state.filters)
@@ -153,24 +157,46 @@ class Search:
 
         If pods of at least this priority are nominated to the node it must fit with them and without them.
         """
+        return self._with_nominated(row, info, state) or int(self._judge(np.array([row], np.intp), [info], [state])[0])
+
+    def _with_nominated(self, row: int, info: NodeInfo, state: CycleState) -> int:
+        """The verdict of a node with the pods that are nominated to it; 0 if there are none to yield to."""
         node = info.node
         nominated = self._yields_to(node.metadata.name) if node is not None else []
-        rows = np.array([row], np.intp)
-        if nominated:
-            fuller = info.clone()
-            for pod in nominated:
-                fuller.add_pod(pod)
-            with_them = self.with_pods(state, nominated, (), fuller)
-            verdict = int(self._judge(rows, [fuller], [with_them])[0])
-            if verdict:
-                return verdict
-        return int(self._judge(rows, [info], [state])[0])
+        if not nominated:
+            return 0
+        fuller = info.clone()
+        for pod in nominated:
+            fuller.add_pod(pod)
+        with_them = self.with_pods(state, nominated, (), fuller)
+        return int(self._judge(np.array([row], np.intp), [fuller], [with_them])[0])
+
+    @property
+    def yields(self) -> bool:
+        """After a search: whether this pod must yield to nominated pods anywhere."""
+        return self._nominated is not None and len(self._nominated) > 0
+
+    def first_passes(
+        self, rows: RowArray, infos: Sequence[NodeInfo] | None, states: Sequence[CycleState] | None
+    ) -> list[int]:
+        """The verdicts, nominated pods included, of those of the (changed) nodes where this pod must yield to some."""
+        table = self.cluster.table
+        return [
+            self._with_nominated(
+                row,
+                table.infos[row] if infos is None else infos[index],
+                self.state if states is None else states[index],
+            )
+            for index, row in self._nominated_among(rows)
+        ]
 
     def hypothetical(self, rows: RowArray, infos: Sequence[NodeInfo], states: Sequence[CycleState]) -> Int32s:
         """Verdicts of many changed nodes at once; `states` holds one cycle state per node."""
         verdicts = self._judge(rows, infos, states)
         for index, row in self._nominated_among(rows):
             verdicts[index] = self.verdict(row, infos[index], states[index])
+        if self.on_hypotheses is not None:
+            self.on_hypotheses(self, rows, infos, states, verdicts)
         return verdicts
 
     def _judge(self, rows: RowArray, infos: Sequence[NodeInfo] | None, states: Sequence[CycleState] | None) -> Int32s:
@@ -247,7 +273,7 @@ class Search:
             left -= size
             position = (position + size) % count
             size = max(want + 1 - found, _SMALLEST_PIECE, count - left)
-        rows = pieces[0] if len(pieces) == 1 else _join([_as_array(piece) for piece in pieces])
+        rows = pieces[0] if len(pieces) == 1 else _join([as_array(piece) for piece in pieces])
         self.plan.visited = count - left
         return Found(rows, min(found, want), 0, _join(failed))
 
@@ -284,7 +310,8 @@ def _pick_array(rows: Rows, indexes: RowArray) -> RowArray:
     return indexes + rows.start if isinstance(rows, slice) else rows[indexes]
 
 
-def _as_array(rows: Rows) -> RowArray:
+def as_array(rows: Rows) -> RowArray:
+    """Row numbers, whatever they are given as."""
     return np.arange(rows.start, rows.stop, dtype=np.intp) if isinstance(rows, slice) else rows
 
 

@@ -30,6 +30,8 @@ class Step:
 
     effects: list[Effect] = field(default_factory=list)
     activate: PodInfo | None = None
+    ended: str = ""
+    """How the preemption has ended: "success" or "error"; "" while it goes on."""
 
 
 class _Preemption:
@@ -146,6 +148,7 @@ class PreemptionExecutor:
             return step
         if running.failed or running.is_last:
             self._finish(running)
+            step.ended = "error" if running.failed else "success"
             # No deletion will be seen of a victim that was not deleted, or never reached the API server.
             if running.failed or outcome.in_memory:
                 step.activate = running.preemptor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .backoff_queue import earlier
 from .gates import PreEnqueueGates
 from .hints import HintMap, Strategy
+from .measured import MeasuredGates
 from .nominator import NominatingMode
 from .object_events import node_update_events, pod_update_events
 from .places import AlreadyQueuedError, PendingPods, Place, QueueInvariantError
@@ -15,6 +16,7 @@ __all__ = [
     "SECOND",
     "AlreadyQueuedError",
     "HintMap",
+    "MeasuredGates",
     "NominatingMode",
     "PendingPods",
     "Place",

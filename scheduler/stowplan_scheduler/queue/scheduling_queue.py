@@ -11,6 +11,7 @@ SchedulerPopFromBackoffQ on).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from stowplan_scheduler.framework.cluster_event import (
     CONFIGURATION_CHANGE,
@@ -28,11 +29,15 @@ from .active_queue import ActiveQueue
 from .backoff_queue import BackoffQueue, earlier
 from .heap import SortKey
 from .hints import HintErrorHandler, HintIndex, HintMap, Strategy
+from .measured import MeasuredHintIndex
 from .nominator import NominatingMode, Nominator
 from .object_events import pod_update_events
 from .places import AlreadyQueuedError, PendingPods, Place, QueueInvariantError
 from .queued_pod import SECOND, QueuedPodInfo, move_order
 from .unschedulable import UnschedulablePods
+
+if TYPE_CHECKING:
+    from stowplan_scheduler.framework.timing import Hooks
 
 DEFAULT_MAX_IN_UNSCHEDULABLE = 300 * SECOND
 """How long a pod may wait for a change before it is tried without one, in nanoseconds."""
@@ -44,6 +49,13 @@ POD_ADD = "UnscheduledPodAdd"
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
+
+_PLACES = {
+    Strategy.SKIP: Place.UNSCHEDULABLE,
+    Strategy.AFTER_BACKOFF: Place.BACKOFF,
+    Strategy.IMMEDIATELY: Place.ACTIVE,
+}
+"""Where a strategy sends a pod (upstream strategyToQueueLabel)."""
 
 _TARGET_POD_UPDATE = ClusterEvent(Resource.TARGET_POD, Action.UPDATE)
 
@@ -63,6 +75,7 @@ class SchedulingQueue:
         "_unschedulable",
         "discarded",
         "incoming",
+        "incoming_entities",
     )
 
     def __init__(
@@ -77,15 +90,19 @@ class SchedulingQueue:
         lister: Callable[[str], Pod | None],
         start_ns: int = 0,
         on_hint_error: HintErrorHandler | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         """An empty queue.
 
         `hints` by scheduler name. `pre_enqueue`: SUCCESS, or another status that names the gating plugin (see
         `PreEnqueueGates`). `sort_key`: smaller is popped first; PrioritySort is (-priority, timestamp). `lister` finds
         the newest object of a pod by UID, None if it is gone. `start_ns`: the periodic flush of pods that waited too
-        long runs then and every 30 s after; back-off ends at whole seconds of the caller's time itself.
+        long runs then and every 30 s after; back-off ends at whole seconds of the caller's time itself. `hooks`
+        hear how long hints take.
         """
-        self._hints = HintIndex(hints, on_hint_error)
+        self._hints = (
+            HintIndex(hints, on_hint_error) if hooks is None else MeasuredHintIndex(hints, on_hint_error, hooks)
+        )
         self._pre_enqueue = pre_enqueue
         self._active = ActiveQueue(sort_key)
         self._backoff = BackoffQueue(sort_key, initial_backoff_ns, max_backoff_ns)
@@ -96,6 +113,8 @@ class SchedulingQueue:
         self._last_leftover_tick = -1
         self.incoming: dict[tuple[str, str], int] = {}
         """Pods that entered a place, by (place, label of the event): queue_incoming_pods_total."""
+        self.incoming_entities: dict[tuple[str, str], int] = {}
+        """The same without those that went where their strategy sent them: queue_incoming_entities_total."""
         self.discarded = 0
         """Pods popped while a pod of the same UID was in flight: anything but 0 is a mistake of the caller."""
 
@@ -369,31 +388,31 @@ class SchedulingQueue:
 
     def _requeue(self, pod: QueuedPodInfo, strategy: Strategy, label: str, now: int) -> Place:
         if strategy is Strategy.SKIP:
-            return self._park(pod, label)
+            return self._park(pod, label, strategy)
         if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(pod, now):
-            return self._to_backoff(pod, label)
-        return self._to_active(pod, label, now)
+            return self._to_backoff(pod, label, strategy)
+        return self._to_active(pod, label, now, strategy)
 
-    def _to_active(self, pod: QueuedPodInfo, label: str, now: int) -> Place:
+    def _to_active(self, pod: QueuedPodInfo, label: str, now: int, strategy: Strategy | None = None) -> Place:
         if not self._passes_gates(pod):
-            return self._park_gated(pod, label)
+            return self._park_gated(pod, label, strategy)
         self._unschedulable.remove(pod.key)
-        return self._enter_active(pod, label, now)
+        return self._enter_active(pod, label, now, strategy)
 
-    def _enter_active(self, pod: QueuedPodInfo, label: str, now: int) -> Place:
+    def _enter_active(self, pod: QueuedPodInfo, label: str, now: int, strategy: Strategy | None = None) -> Place:
         """Without PreEnqueue: a pod that backs off passed it when its back-off began."""
         if pod.initial_attempt_timestamp is None:
             pod.initial_attempt_timestamp = now
         self._active.push(pod)
-        self._count(Place.ACTIVE, label)
+        self._count(Place.ACTIVE, label, strategy)
         return Place.ACTIVE
 
-    def _to_backoff(self, pod: QueuedPodInfo, label: str) -> Place:
+    def _to_backoff(self, pod: QueuedPodInfo, label: str, strategy: Strategy) -> Place:
         if not self._passes_gates(pod):
-            return self._park_gated(pod, label)
+            return self._park_gated(pod, label, strategy)
         self._unschedulable.remove(pod.key)
         self._backoff.add(pod)
-        self._count(Place.BACKOFF, label)
+        self._count(Place.BACKOFF, label, strategy)
         return Place.BACKOFF
 
     def _passes_gates(self, pod: QueuedPodInfo) -> bool:
@@ -407,19 +426,22 @@ class SchedulingQueue:
         pod.unschedulable_plugins |= {status.plugin}
         return False
 
-    def _park_gated(self, pod: QueuedPodInfo, label: str) -> Place:
+    def _park_gated(self, pod: QueuedPodInfo, label: str, strategy: Strategy | None = None) -> Place:
         # A flushed pod that stays behind its gate is not tried, so nothing else clears the mark.
         pod.was_flushed_from_unschedulable = False
-        return self._park(pod, label)
+        return self._park(pod, label, strategy)
 
-    def _park(self, pod: QueuedPodInfo, label: str) -> Place:
+    def _park(self, pod: QueuedPodInfo, label: str, strategy: Strategy | None) -> Place:
         if self._unschedulable.park(pod):
-            self._count(Place.UNSCHEDULABLE, label)
+            self._count(Place.UNSCHEDULABLE, label, strategy)
         return Place.GATED if pod.is_gated else Place.UNSCHEDULABLE
 
-    def _count(self, place: Place, label: str) -> None:
+    def _count(self, place: Place, label: str, strategy: Strategy | None = None) -> None:
+        """`strategy`: what made a pod move that was here before. As an entity it counts only elsewhere (upstream)."""
         counted = (place.value, label)
         self.incoming[counted] = self.incoming.get(counted, 0) + 1
+        if strategy is None or place is not _PLACES[strategy]:
+            self.incoming_entities[counted] = self.incoming_entities.get(counted, 0) + 1
 
     # ---- nominations -----------------------------------------------------------------------------------------------
 

@@ -95,14 +95,18 @@ class Road:
 
 
 def test_a_binding_names_the_pods_uid_and_is_counted_by_its_answer() -> None:
-    road = Road(Reply(status=201))
+    road = Road(Reply(status=201, body=b"created"))
     assert road.carry(BIND) == [Answer(id=7, status=201)]
     assert road.client.calls[0].path == "/api/v1/namespaces/shop/pods/cart/binding"
     assert road.body()["metadata"] == {"namespace": "shop", "name": "cart", "uid": "u1"}
     lines = road.lines()
-    assert 'stowplan_binds_total{code="201"} 1.0' in lines
-    assert 'scheduler_async_api_call_execution_total{call_type="pod_binding",result="success"} 1.0' in lines
-    assert 'rest_client_requests_total{code="201",host="api.example:6443",method="POST"} 1.0' in lines
+    assert 'stowplan_binds_total{code="201"} 1' in lines
+    assert 'scheduler_async_api_call_execution_total{call_type="pod_binding",result="success"} 1' in lines
+    assert 'rest_client_requests_total{code="201",host="api.example:6443",method="POST"} 1' in lines
+    sent = road.client.calls[0].body
+    assert sent is not None
+    assert f'rest_client_request_size_bytes_sum{{host="api.example:6443",verb="POST"}} {len(sent)}' in lines
+    assert 'rest_client_response_size_bytes_sum{host="api.example:6443",verb="POST"} 7' in lines
 
 
 def test_an_answer_keeps_status_text_and_wait() -> None:
@@ -113,7 +117,7 @@ def test_an_answer_keeps_status_text_and_wait() -> None:
 def test_no_answer_is_an_unknown_outcome() -> None:
     road = Road(Reply(status=0, message="ClientOSError"))
     assert road.carry(BIND) == [Answer(id=7, status=UNKNOWN, message="ClientOSError")]
-    assert 'rest_client_requests_total{code="<error>",host="api.example:6443",method="POST"} 1.0' in road.lines()
+    assert 'rest_client_requests_total{code="<error>",host="api.example:6443",method="POST"} 1' in road.lines()
 
 
 @pytest.mark.parametrize(

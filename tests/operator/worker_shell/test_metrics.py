@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from stowplan_operator.worker.metric_table import KUBE_SCHEDULER, OWN, exponential
+from stowplan_operator.worker.metric_table import KUBE_SCHEDULER, OWN, RESOURCES, exponential
 from stowplan_operator.worker.metrics import Sample, WorkerMetrics
+from support.metric_page import rows
 
 
 def test_bounds_are_those_of_gos_exponential_buckets() -> None:
@@ -40,10 +41,10 @@ def test_samples_of_the_core_are_counted_and_timed() -> None:
     metrics.observe("pod_scheduling_attempts", 3)
     metrics.observe("queueing_hint_errors_total", 1, (("plugin", "P"), ("event", "NodeAdd"), ("error", "KeyError")))
     lines = metrics.exposition().decode().splitlines()
-    assert 'scheduler_schedule_attempts_total{profile="dense",result="scheduled"} 2.0' in lines
-    assert 'scheduler_pod_scheduling_attempts_bucket{le="2.0"} 0.0' in lines
-    assert 'scheduler_pod_scheduling_attempts_bucket{le="4.0"} 1.0' in lines
-    assert 'stowplan_queueing_hint_errors_total{error="KeyError",event="NodeAdd",plugin="P"} 1.0' in lines
+    assert 'scheduler_schedule_attempts_total{profile="dense",result="scheduled"} 2' in lines
+    assert 'scheduler_pod_scheduling_attempts_bucket{le="2"} 0' in lines
+    assert 'scheduler_pod_scheduling_attempts_bucket{le="4"} 1' in lines
+    assert 'stowplan_queueing_hint_errors_total{error="KeyError",event="NodeAdd",plugin="P"} 1' in lines
 
 
 class Source:
@@ -70,7 +71,5 @@ def test_a_name_that_nobody_declared_is_a_mistake() -> None:
 
 def test_the_page_of_metrics_has_a_row_for_each(repository: Path) -> None:
     """docs/metrics.md: name, type and labels as in the tables."""
-    page = (repository / "docs" / "metrics.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", page, flags=re.MULTILINE)
-    listed = {name: (kind, labels.strip()) for name, kind, labels in rows}
-    assert listed == {metric.name: (metric.kind, ", ".join(metric.labels)) for metric in (*KUBE_SCHEDULER, *OWN)}
+    served = (*KUBE_SCHEDULER, *RESOURCES, *OWN)
+    assert rows(repository) == {metric.name: (metric.kind, ", ".join(metric.labels)) for metric in served}

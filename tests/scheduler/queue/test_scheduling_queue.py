@@ -105,6 +105,7 @@ class TestPop:
         assert harness.queue.has_poppable()
         assert harness.pop(0.1).key == "ns/p"
         assert harness.queue.incoming["active", "PopFromBackoffQ"] == 1
+        assert harness.queue.incoming_entities["active", "PopFromBackoffQ"] == 1
 
     def test_a_pod_after_an_error_truly_waits(self) -> None:
         """Only errors wait in an idle scheduler."""
