@@ -41,6 +41,10 @@ class SupplyJournal:
         """It cannot act."""
         self._row(loop, pool, 0, pods, reason, message, is_stopped=True)
 
+    def changed(self, pool: str, message: str) -> None:
+        """A pool asks for other machines from now on."""
+        self._world.event("NodePoolChanged", f"NodePool {pool}", message)
+
     def disrupted(self, machine: Machine) -> None:
         """A machine is being emptied, or no longer."""
         self._pools.machine_disrupted()
@@ -118,6 +122,13 @@ def make_loop(
         )
     if spec.karpenter is not None:
         return KarpenterLoop(
-            world.kernel, world.server, informers, provider, world.simulation.pools, spec.karpenter, log=journal
+            world.kernel,
+            world.server,
+            informers,
+            provider,
+            world.simulation.pools,
+            spec.karpenter,
+            start=world.start,
+            log=journal,
         )
     return None

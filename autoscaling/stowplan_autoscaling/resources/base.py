@@ -11,7 +11,9 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
+    model_serializer,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -37,6 +39,25 @@ class Part(BaseModel):
         populate_by_name=True,
         use_attribute_docstrings=False,
     )
+
+
+class GrownPart(Part):
+    """A mapping that got fields later on.
+
+    Those in `LATER` are not written while they are as they are by default: the digest of a simulation that says nothing
+    about them is what it was before they came.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        for name in self.LATER:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                written.pop(name, None)
+                written.pop(to_camel(name), None)
+        return written
 
 
 class Choice(Part):

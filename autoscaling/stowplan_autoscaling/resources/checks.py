@@ -26,6 +26,7 @@ from .faults import Fault, Nodes
 from .findings import near
 from .manifests import Manifest
 from .node_groups import node_names
+from .node_pools import NodePool
 from .simulation import SimulationSpec
 from .values import format_duration
 
@@ -44,7 +45,7 @@ class Known:
         self._keys = {(manifest.kind, manifest.key) for manifest in objects}
         self.nodes = [manifest.name for manifest in objects if manifest.kind == "Node"]
         zones = {labels[ZONE_LABEL] for labels in map(_labels, objects) if ZONE_LABEL in labels}
-        self.zones = sorted(zones | {zone for pool in spec.node_pools for zone in pool.zones})
+        self.zones = sorted(zones | {zone for pool in spec.node_pools for zone in zones_of(pool)})
         self.scaled_objects = [manifest for manifest in objects if manifest.kind == "ScaledObject"]
         self.autoscalers = [manifest for manifest in objects if manifest.kind == "HorizontalPodAutoscaler"]
 
@@ -63,6 +64,11 @@ class Known:
             raise FieldError(f"{field}.kind", f"{shown(ref.kind)}: must be one of {', '.join(kinds)}")
         if not self.has(ref.kind, ref.key):
             raise FieldError(field, f"no {ref} in spec.workloads or spec.cluster{near(ref.key, self.of([ref.kind]))}")
+
+
+def zones_of(pool: NodePool) -> set[str]:
+    """The zones that a pool takes machines from, before and after its changes."""
+    return {*pool.zones, *(zone for change in pool.changes for zone in change.zones or ())}
 
 
 def _labels(manifest: Manifest) -> Mapping[str, str]:
@@ -155,6 +161,13 @@ def _check_supply(spec: SimulationSpec) -> Iterator[str]:
     if karpenter is not None:
         field = "spec.supply.karpenter.batchMaxDuration"
         _at_least(karpenter.batch_max_duration, karpenter.batch_idle_duration, field, "batchIdleDuration")
+    for index, pool in enumerate(spec.node_pools):
+        before = 0
+        for number, change in enumerate(pool.changes):
+            field = f"spec.nodePools[{index}].changes[{number}].at"
+            _within(change.at, spec, field)
+            _at_least(change.at, before, field, "that of the change before")
+            before = change.at
     if not spec.node_pools and spec.supply.none is None:
         name = "karpenter" if karpenter is not None else "clusterAutoscaler"
         yield f"spec.supply.{name}: there are no spec.nodePools: it has nothing to decide about"

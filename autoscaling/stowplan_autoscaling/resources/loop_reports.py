@@ -13,6 +13,8 @@ from stowplan_autoscaling.hpa.objects import HorizontalPodAutoscaler, MetricSpec
 from stowplan_autoscaling.keda import ScaledObject
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_autoscaling.results import LoopReport
+from stowplan_autoscaling.supply.loops.base import INTERRUPTION
+from stowplan_autoscaling.supply.pools import SPOT
 
 from .checks import autoscaler_of, scaled_object_of
 from .simulation import SimulationSpec
@@ -30,7 +32,7 @@ def loop_reports(loaded: LoadedSimulation) -> tuple[LoopReport, ...]:
     spec = loaded.spec
     hpas = [_hpa_loop(autoscaler_of(each), spec) for each in loaded.of("HorizontalPodAutoscaler")]
     scaled = [_keda_loop(scaled_object_of(each)) for each in loaded.of("ScaledObject")]
-    return (*hpas, *scaled, *_supply_loops(spec, loaded.pools))
+    return (*hpas, *scaled, *_supply_loops(spec, loaded.pools), *_interruption_loops(spec, loaded.pools))
 
 
 # ---- demand --------------------------------------------------------------------------------------------------------
@@ -101,6 +103,36 @@ def _supply_loops(spec: SimulationSpec, pools: Sequence[Pool]) -> tuple[LoopRepo
     return ()
 
 
+def _budgets(pools: Sequence[Pool], *reasons: str) -> str:
+    """What the budgets that are about one of some reasons say."""
+    found = {
+        budget.nodes
+        for pool in pools
+        for budget in pool.spec.disruption.budgets
+        if not budget.reasons or not set(reasons).isdisjoint(budget.reasons)
+    }
+    return ", ".join(sorted(found)) or "none"
+
+
+def _interruption_loops(spec: SimulationSpec, pools: Sequence[Pool]) -> tuple[LoopReport, ...]:
+    """That of whoever answers notices, where machines can be taken back."""
+    spot = spec.provider.spot
+    has_spot = any(offer.capacity_type == SPOT for pool in pools for type in pool.all_types for offer in type.offers)
+    if spec.supply.none is not None or not has_spot or not spot.interruptions_per_hour:
+        return ()
+    return (
+        LoopReport(
+            loop=INTERRUPTION,
+            metric="spot machines that the provider takes back",
+            target="no pod on a machine when it goes",
+            interval="at each notice",
+            delay=f"the machine goes {format_duration(spot.notice)} after the notice",
+            minimum=f"{sum(pool.spec.min for pool in pools)} nodes",
+            maximum="all at once",
+        ),
+    )
+
+
 def _machine_delay(spec: SimulationSpec) -> str:
     provider = spec.provider
     whole = provider.request + provider.boot.median + provider.initialization
@@ -139,7 +171,7 @@ def _karpenter_loops(
     spec: KarpenterSpec, simulation: SimulationSpec, pools: Sequence[Pool], bounds: tuple[str, str]
 ) -> tuple[LoopReport, ...]:
     after = sorted({pool.spec.disruption.consolidate_after for pool in pools})
-    budgets = sorted({budget.nodes for pool in pools for budget in pool.spec.disruption.budgets})
+    budgets = _budgets(pools, "Empty", "Underutilized")
     expiry = sorted({pool.spec.disruption.expire_after for pool in pools})
     provisioning = LoopReport(
         loop="Provisioning",
@@ -158,7 +190,16 @@ def _karpenter_loops(
         interval="10s, at once after a decision",
         delay=f"consolidateAfter {', '.join(after)}; 15s until a decision is looked at again",
         minimum=bounds[0],
-        maximum=f"budgets of {', '.join(budgets) or 'none'}",
+        maximum=f"budgets of {budgets}",
+    )
+    drift = LoopReport(
+        loop="Drift",
+        metric="nodes that are no longer what their pool asks for",
+        target="0",
+        interval="at a change of the pool; 10s for those that wait, at once after a decision",
+        delay=f"none before a replacement is asked for; {_machine_delay(simulation)}",
+        minimum=bounds[0],
+        maximum=f"one node per decision, budgets of {_budgets(pools, 'Drifted')}",
     )
     expiration = LoopReport(
         loop="Expiration",
@@ -169,4 +210,4 @@ def _karpenter_loops(
         minimum=bounds[0],
         maximum="all at once",
     )
-    return provisioning, consolidation, expiration
+    return provisioning, consolidation, drift, expiration

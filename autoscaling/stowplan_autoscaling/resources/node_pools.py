@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from stowplan_autoscaling.cluster.controllers.cron_job.errors import ScheduleError
 from stowplan_autoscaling.cluster.controllers.cron_job.schedule import parse_schedule
 from stowplan_autoscaling.inputs.errors import shown
 
-from .base import NAME_PATTERN, FromList, Labels, Names, Part, needed, option, parts
+from .base import NAME_PATTERN, FromList, GrownPart, Labels, Names, Part, needed, option, parts
 from .cluster import Amounts, Reservations, Taint
 from .values import Duration, Number, PositiveDuration, problem
 
@@ -109,8 +109,44 @@ class Disruption(Part):
     )
 
 
-class NodePool(Part):
+class PoolChange(Part):
+    """What a pool asks for from a moment on; what is left out stays as it was by then."""
+
+    at: Duration = needed("When, from the start of the run.")
+    instance_types: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000), FromList] | None = option(
+        None, "Other types of machines."
+    )
+    capacity_types: Annotated[tuple[CapacityType, ...], Field(min_length=1, max_length=2), FromList] | None = option(
+        None, "Other terms."
+    )
+    zones: Annotated[tuple[str, ...], Field(min_length=1, max_length=16), FromList] | None = option(
+        None, "Other zones."
+    )
+    labels: Labels | None = option(None, "Labels of every new node, in the place of those before.", max_length=64)
+    taints: Annotated[tuple[Taint, ...], Field(max_length=32), FromList] | None = option(
+        None, "Taints of every new node, in the place of those before."
+    )
+    startup_taints: Annotated[tuple[Taint, ...], Field(max_length=32), FromList] | None = option(
+        None, "Startup taints of every new node, in the place of those before."
+    )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What is different, by the name of the pool's attribute."""
+        names = [name for name in type(self).model_fields if name != "at"]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @model_validator(mode="after")
+    def _check(self) -> PoolChange:
+        if not self.fields:
+            raise problem("nothing changes: set at least one other field than at")
+        return self
+
+
+class NodePool(GrownPart):
     """Nodes that come and go."""
+
+    LATER: ClassVar[tuple[str, ...]] = ("changes",)
 
     name: str = needed(
         "Name of the pool; its nodes have it as label stowplan.io/node-pool.", pattern=NAME_PATTERN, max_length=50
@@ -151,6 +187,11 @@ class NodePool(Part):
         "For the priority expander of the Cluster Autoscaler: pools of the highest value first.",
         ge=0,
         le=10**6,
+    )
+    changes: Annotated[tuple[PoolChange, ...], FromList] = parts(
+        "Changes of the pool during the run, in the order of their times. Nodes that are no longer what the pool asks "
+        "for have drifted, and Karpenter replaces them; it must be the one who decides.",
+        max_length=64,
     )
 
     @property

@@ -49,19 +49,37 @@ def pools_of(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of:
         names.append(pool.name)
         _check_engine(pool, spec, field)
         _check_durations(pool, field)
-        _check_places(pool, field)
-        check_labels(pool.labels, f"{field}.labels")
-        check_taints(pool.taints, f"{field}.taints")
-        check_taints(pool.startup_taints, f"{field}.startupTaints")
-        zones = pool.zones or ((KARPENTER_ZONE,) if spec.supply.karpenter is not None else ("",))
-        chosen = _chosen(pool, types, field)
-        machines = tuple(_with_offers(machine, pool, zones, price_of, field) for machine in chosen)
-        if spec.supply.cluster_autoscaler is not None and len(machines) > 1:
-            message = f"{len(machines)} types: nodes of one pool are alike for the Cluster Autoscaler: give it one"
-            raise FieldError(f"{field}.instanceTypes", message)
-        found.append(Pool(spec=pool, types=machines))
-    _check_stock_outs(spec, found, types)
+        made = _pool(pool, spec, types, price_of, field)
+        found.append(replace(made, changes=tuple(_changes(made, spec, types, price_of, field))))
+    _check_stock_outs(spec, [replace(pool, types=pool.all_types) for pool in found], types)
     return tuple(found)
+
+
+def _pool(
+    pool: NodePool, spec: SimulationSpec, types: Mapping[str, MachineType], price_of: PriceOf, field: str
+) -> Pool:
+    """The pool as it is between two changes."""
+    _check_places(pool, field)
+    check_labels(pool.labels, f"{field}.labels")
+    check_taints(pool.taints, f"{field}.taints")
+    check_taints(pool.startup_taints, f"{field}.startupTaints")
+    zones = pool.zones or ((KARPENTER_ZONE,) if spec.supply.karpenter is not None else ("",))
+    chosen = _chosen(pool, types, field)
+    machines = tuple(_with_offers(machine, pool, zones, price_of, field) for machine in chosen)
+    if spec.supply.cluster_autoscaler is not None and len(machines) > 1:
+        message = f"{len(machines)} types: nodes of one pool are alike for the Cluster Autoscaler: give it one"
+        raise FieldError(f"{field}.instanceTypes", message)
+    return Pool(spec=pool, types=machines)
+
+
+def _changes(
+    pool: Pool, spec: SimulationSpec, types: Mapping[str, MachineType], price_of: PriceOf, field: str
+) -> Iterator[tuple[int, Pool]]:
+    """What the pool is after each of its changes."""
+    before = pool.spec
+    for index, change in enumerate(pool.spec.changes):
+        before = before.model_copy(update=change.fields)
+        yield change.at, _pool(before, spec, types, price_of, f"{field}.changes[{index}]")
 
 
 def group_prices(spec: SimulationSpec, catalog: Mapping[str, MachineType], price_of: PriceOf) -> dict[str, float]:
@@ -180,6 +198,8 @@ def _check_engine(pool: NodePool, spec: SimulationSpec, field: str) -> None:
         raise FieldError(f"{field}.min", f"{pool.min}: Karpenter keeps no minimum: set initial, and a budget")
     if pool.max == 0:
         raise FieldError(f"{field}.max", "0: the pool can never have a node")
+    if pool.changes and spec.supply.karpenter is None:
+        raise FieldError(f"{field}.changes", "are Karpenter's: nobody else replaces nodes whose pool has changed")
     if spec.supply.cluster_autoscaler is None:
         return
     if len(pool.capacity_types) > 1:

@@ -26,7 +26,7 @@ def unusable_pools(pools: Sequence[Pool], objects: Sequence[Manifest], demands: 
     if not pods:
         return
     for index, pool in enumerate(pools):
-        reasons = [_problem(pod, pool) for _, pod in pods]
+        reasons = [problem_of(pod, pool) for _, pod in pods]
         if all(reasons):
             yield (
                 f"spec.nodePools[{index}]: no pod can use {pool.name}: {pods[0][0]} "
@@ -56,8 +56,17 @@ def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Pod:
     return msgspec.convert({"metadata": names, "spec": spec}, Pod)
 
 
+def problem_of(pod: Pod, pool: Pool) -> str:
+    """What keeps the pod off every machine of the pool, after its last change; "" if one takes it, after any change."""
+    problem = ""
+    for each in (pool, *(after for _, after in pool.changes)):
+        problem = _problem(pod, each)
+        if not problem:
+            return ""
+    return problem
+
+
 def _problem(pod: Pod, pool: Pool) -> str:
-    """What keeps the pod off every machine of the pool; "" if one takes it."""
     taint = find_untolerated_taint(pool.taints, pod.spec.tolerations)
     if taint is not None:
         return f"does not tolerate {taint.key}={taint.value}:{taint.effect}"

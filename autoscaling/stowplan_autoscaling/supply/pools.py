@@ -5,7 +5,7 @@ look like.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stowplan_autoscaling.cluster.admission.chain import NOT_READY
@@ -52,10 +52,14 @@ class MachineType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool with its types, each with the offers that the pool may use, by name of the type. `spec` says the rest."""
+    """A pool with its types, each with the offers that the pool may use, by name of the type. `spec` says the rest.
+
+    `changes`: what becomes of it during the run, by time in nanoseconds from the start of the run.
+    """
 
     spec: NodePool
     types: tuple[MachineType, ...]
+    changes: tuple[tuple[int, Pool], ...] = ()
     taints: tuple[Taint, ...] = field(init=False)
     """Those of every node."""
     startup_taints: tuple[Taint, ...] = field(init=False)
@@ -83,6 +87,20 @@ class Pool:
         if offer.zone:
             labels[ZONE_LABEL] = offer.zone
         return {**labels, **machine.labels, **self.spec.labels}
+
+    @property
+    def all_types(self) -> tuple[MachineType, ...]:
+        """The types with the offers that the pool may use now or after any of its changes, by name of the type."""
+        if not self.changes:
+            return self.types
+        found: dict[str, MachineType] = {}
+        for each in (self, *(after for _, after in self.changes)):
+            for machine in each.types:
+                known = found.get(machine.name)
+                offers = () if known is None else known.offers
+                more = tuple(offer for offer in machine.offers if offer not in offers)
+                found[machine.name] = replace(machine, offers=(*offers, *more))
+        return tuple(found[name] for name in sorted(found))
 
     def cheapest(self) -> tuple[MachineType, Offer]:
         """Where the initial nodes of a pool with a choice come from; the first by name at equal prices."""

@@ -39,6 +39,16 @@ def without(out: dict[str, Any]) -> Change:
     return change
 
 
+def changing(*changes: dict[str, Any], engine: str = "karpenter") -> Change:
+    """A pool that changes during the run."""
+
+    def change(simulation: dict[str, Any]) -> None:
+        pool("nodePools.0.changes", list(changes))(simulation)
+        simulation["spec"]["supply"] = {engine: {}}
+
+    return change
+
+
 def reserved(key: str, message: str) -> tuple[Change, str]:
     """A label of a pool that is not the pool's to give."""
     return pool("nodePools.0.labels", {key: "x"}), f'spec.nodePools[0].labels: "{key}": cannot be set here: {message}'
@@ -93,6 +103,48 @@ CASES: dict[str, tuple[Change, str]] = {
     "a budget of a reason that is none": (
         pool("nodePools.0.disruption.budgets", [{"reasons": ["Sick"]}]),
         f'{BUDGETS}.reasons[0]: "Sick": must be Underutilized, Empty, Drifted or Unhealthy',
+    ),
+    "a change of nothing": (
+        changing({"at": "1m"}),
+        "spec.nodePools[0].changes[0]: nothing changes: set at least one other field than at",
+    ),
+    "a change at no time": (changing({"labels": {"a": "b"}}), "spec.nodePools[0].changes[0].at: must be set"),
+    "a change after the end": (
+        changing({"at": "99h", "labels": {"a": "b"}}),
+        'spec.nodePools[0].changes[0].at: "99h": must be before the end of the run, 10m',
+    ),
+    "a change before the one before": (
+        changing({"at": "2m", "labels": {"a": "b"}}, {"at": "1m", "labels": {}}),
+        'spec.nodePools[0].changes[1].at: "1m": must be at least that of the change before, 2m',
+    ),
+    "a change to what there is not": (
+        changing({"at": "1m", "instanceTypes": ["x"]}),
+        'spec.nodePools[0].changes[0].instanceTypes[0]: no instance type "x"; known are m',
+    ),
+    "a change to terms without a price": (
+        changing({"at": "1m", "capacityTypes": ["spot"]}),
+        (
+            "spec.nodePools[0].changes[0].instanceTypes: m: has no price spot: set price or spotPrice of the instance "
+            "type, or give it a row in spec.prices.file"
+        ),
+    ),
+    "a change to a label that is not the pool's": (
+        changing({"at": "1m", "labels": {"kubernetes.io/arch": "arm64"}}),
+        (
+            'spec.nodePools[0].changes[0].labels: "kubernetes.io/arch": cannot be set here: architecture of the '
+            "instance type sets it"
+        ),
+    ),
+    "a change of what is no template": (
+        changing({"at": "1m", "weight": 3}),
+        (
+            "spec.nodePools[0].changes[0].weight: unknown field; known are at, capacityTypes, instanceTypes, labels, "
+            "startupTaints, taints, zones"
+        ),
+    ),
+    "a change of a pool of the Cluster Autoscaler": (
+        changing({"at": "1m", "labels": {"a": "b"}}, engine="clusterAutoscaler"),
+        "spec.nodePools[0].changes: are Karpenter's: nobody else replaces nodes whose pool has changed",
     ),
     "a priority that the expander ignores": (
         pool("nodePools.0.priority", -2),

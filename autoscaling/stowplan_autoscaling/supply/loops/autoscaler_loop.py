@@ -222,6 +222,7 @@ class AutoscalerLoop:
 
     def noticed(self, machine: Machine) -> None:
         """The provider will take it back."""
+        self._log.ran(INTERRUPTION)
         if self._server.find("Node", machine.node) is None:
             return
         pods = self._informers.pods_on(machine.node)

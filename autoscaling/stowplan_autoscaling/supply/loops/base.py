@@ -33,5 +33,8 @@ class SupplyLog(Protocol):
     def stopped(self, loop: str, pool: str, pods: int, reason: str, message: str = "") -> None:
         """Something kept it from acting."""
 
+    def changed(self, pool: str, message: str) -> None:
+        """A pool asks for other machines from now on."""
+
     def disrupted(self, machine: Machine) -> None:
         """It has begun to empty a machine, or given that up."""

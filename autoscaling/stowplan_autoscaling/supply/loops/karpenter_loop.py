@@ -29,12 +29,12 @@ from stowplan_autoscaling.supply.karpenter.consolidatable import (
     settled_at,
 )
 from stowplan_autoscaling.supply.karpenter.disruption.commands import DRIFTED, Command
-from stowplan_autoscaling.supply.karpenter.disruption.controller import DisruptionController, Start
+from stowplan_autoscaling.supply.karpenter.disruption.controller import DisruptionController, Idle, Start
 from stowplan_autoscaling.supply.karpenter.disruption.queue import FAILED as COMMAND_FAILED
 from stowplan_autoscaling.supply.karpenter.disruption.queue import POLL, READY, DisruptionQueue, Running
 from stowplan_autoscaling.supply.karpenter.disruption.simulation import Scene
 from stowplan_autoscaling.supply.karpenter.instance_types import available_offerings
-from stowplan_autoscaling.supply.karpenter.labels import INITIALIZED, REGISTERED, TRUE
+from stowplan_autoscaling.supply.karpenter.labels import INITIALIZED, NODE_POOL, REGISTERED, TRUE
 from stowplan_autoscaling.supply.karpenter.node_claims import NodeClaim
 from stowplan_autoscaling.supply.karpenter.node_pools import NodePool
 from stowplan_autoscaling.supply.karpenter.pods import is_daemon, is_provisionable, may_not_be_disrupted
@@ -47,9 +47,10 @@ from stowplan_autoscaling.supply.pools import MachineType, Offer, Pool, provider
 from .base import INTERRUPTION, SupplyLog
 from .changes import is_same_node, is_same_placement
 from .daemon_pods import daemon_pod
-from .karpenter_setup import Shelf, node_pool_of, options_of
+from .karpenter_setup import Shelf, options_of
 from .node_taints import add_taint, remove_taint
 from .node_termination import NodeTermination
+from .pool_drift import DRIFT, PoolDrift
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.api_server import ApiServer
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
 UP: Final = "Provisioning"
 CONSOLIDATION: Final = "Consolidation"
-DRIFT: Final = "Drift"
 EXPIRATION: Final = "Expiration"
 EXPIRED: Final = "Expired"
 INTERRUPTED: Final = "Interrupted"
@@ -86,6 +86,7 @@ class KarpenterLoop:
         pools: Sequence[Pool],
         spec: KarpenterSpec,
         *,
+        start: int,
         log: SupplyLog,
     ) -> None:
         self._kernel = kernel
@@ -93,14 +94,15 @@ class KarpenterLoop:
         self._informers = informers
         self._provider = provider
         self._pools = {pool.name: pool for pool in pools}
-        self._node_pools = {pool.name: node_pool_of(pool) for pool in pools}
-        self._types = {(pool.name, machine.name): machine for pool in pools for machine in pool.types}
+        self._drift = PoolDrift(kernel, pools, start=start, on_change=self._pool_changed, log=log)
+        self._node_pools = self._drift.node_pools
+        self._types = {(pool.name, machine.name): machine for pool in pools for machine in pool.all_types}
         self._log = log
         self.engine = Engine(options_of(spec, pools))
         self.state = ClusterState(self.engine.shapes)
         self.queue = DisruptionQueue(self.state)
         self._disruption = DisruptionController(self.queue)
-        self._shelf = Shelf(self.engine, pools)
+        self._shelf = Shelf(self.engine, pools, self._node_pools)
         self._batcher = Batcher(self.engine.options)
         self._batch: Timer | None = None
         self._asking: set[str] = set()
@@ -123,6 +125,7 @@ class KarpenterLoop:
             self._claim(machine, self._node_pools[machine.pool.name])
             self._label(machine.node, REGISTERED, INITIALIZED)
             self._initialized(machine)
+        self._drift.start()
         self._kernel.at(self._kernel.now, self._disrupt)
 
     # ---- what it sees ------------------------------------------------------------------------
@@ -187,6 +190,15 @@ class KarpenterLoop:
         else:
             self.state.budgets[key] = new
 
+    def _pool_changed(self, pool: Pool) -> int:
+        """A pool asks for other machines from now on. Returns how many of its claims have drifted by that."""
+        self._pools[pool.name] = pool
+        self._shelf.forget()
+        self.state.mark_unconsolidated(self._kernel.now)
+        claims = [state.claim for state in self.state.in_order() if state.claim is not None]
+        names = [claim.name for claim in claims if claim.labels[NODE_POOL] == pool.name]
+        return sum(self._mark_drifted(name) for name in names)
+
     def _daemon_sets_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         if old is not None and new is not None and old.spec == new.spec:
             return
@@ -204,6 +216,7 @@ class KarpenterLoop:
             provider_id=provider_id(offer, machine.node),
             created=now,
             labels=machine.pool.labels(kind, offer),
+            annotations=self._drift.stamp(pool.name),
             taints=pool.taints,
             startup_taints=pool.startup_taints,
             capacity=numbers.capacity,
@@ -231,6 +244,17 @@ class KarpenterLoop:
             meta = replace(node.metadata, labels={**node.metadata.labels, **dict.fromkeys(labels, TRUE)})
             self._server.update("Node", replace(node, metadata=meta))
 
+    def _mark_drifted(self, name: str) -> bool:
+        """Set or clear the condition Drifted of a claim. Returns whether it holds."""
+        claim, machine = self._claim_of(name), self._provider.machines.get(name)
+        if claim is None or machine is None or machine.launched is None or claim.deleting:
+            return False
+        now = self._kernel.now
+        has_drifted = self._drift.has_drifted(claim, now)
+        if has_drifted != (claim.drifted is not None):
+            self._update(changed(claim, drifted=now if has_drifted else None))
+        return has_drifted
+
     def _settle(self, name: str) -> None:
         """Plan when the claim can be consolidated."""
         claim = self._claim_of(name)
@@ -254,6 +278,8 @@ class KarpenterLoop:
 
     def machine_changed(self, machine: Machine) -> None:
         """Its Node registers: Karpenter takes it over at once."""
+        if machine.launched == self._kernel.now and machine.pool.name in self._drift.changing:
+            self._mark_drifted(machine.node)
         if machine.registered == self._kernel.now and machine.ready is None:
             self._label(machine.node, REGISTERED)
 
@@ -277,6 +303,7 @@ class KarpenterLoop:
         kind, offer = machine.type, machine.offer
         self._shelf.mark(kind.name, offer.zone, offer.capacity_type, self._kernel.now)
         pods = len(self._informers.pods_on(machine.node))
+        self._log.ran(INTERRUPTION)
         self._log.decided(INTERRUPTION, machine.pool.name, -1, pods, "SpotInterruption", machine.node)
         self._terminate(machine.node, INTERRUPTED)
 
@@ -383,8 +410,10 @@ class KarpenterLoop:
             return
         self._mark_settled()
         self._log.ran(CONSOLIDATION)
+        self._log.ran(DRIFT)
         scene = Scene(self.engine, self._shelf.catalogue(now), self.state)
         step = self._disruption.advance(scene, now)
+        self._drift.tell(self._disruption, scene, now, is_idle=isinstance(step, Idle))
         if isinstance(step, Start):
             self._start(step.command)
             self._kernel.at(now + _AT_ONCE, self._disrupt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stowplan_autoscaling.kernel import MINUTE
@@ -27,7 +27,7 @@ provider's unavailable offerings cache)."""
 
 def options_of(spec: KarpenterSpec, pools: Sequence[Pool]) -> Options:
     """The settings. Labels of machine types can be selected on although no pool mentions them."""
-    own = {key for pool in pools for machine in pool.types for key in machine.labels}
+    own = {key for pool in pools for machine in pool.all_types for key in machine.labels}
     return Options(
         ignore_preferences=spec.preference_policy == "Ignore",
         spot_to_spot=spec.spot_to_spot_consolidation,
@@ -37,9 +37,13 @@ def options_of(spec: KarpenterSpec, pools: Sequence[Pool]) -> Options:
     )
 
 
-def node_pool_of(pool: Pool) -> NodePool:
-    """A pool as a NodePool. A maximum of nodes is a limit."""
+def node_pool_of(pool: Pool, *, names_types: bool = False) -> NodePool:
+    """A pool as a NodePool. A maximum of nodes is a limit.
+
+    `names_types`: its requirements say which types it takes, of more that the provider offers it.
+    """
     spec = pool.spec
+    names = (one_of(INSTANCE_TYPE, *(machine.name for machine in pool.types)),) if names_types else ()
     limits = nano_amounts(spec.limits)
     if spec.max is not None:
         limits["nodes"] = spec.max * 10**9
@@ -50,6 +54,7 @@ def node_pool_of(pool: Pool) -> NodePool:
         requirements=(
             one_of(ZONE, *sorted({offer.zone for offer in offers})),
             one_of(CAPACITY_TYPE, *sorted({offer.capacity_type for offer in offers})),
+            *names,
         ),
         weight=spec.weight,
         labels={POOL_LABEL: pool.name, **spec.labels},
@@ -77,10 +82,10 @@ def node_pool_of(pool: Pool) -> NodePool:
 class Shelf:
     """What can be had, as far as is known: the catalogue is made anew when that changes."""
 
-    def __init__(self, engine: Engine, pools: Sequence[Pool]) -> None:
+    def __init__(self, engine: Engine, pools: Sequence[Pool], node_pools: Mapping[str, NodePool]) -> None:
         self._engine = engine
         self._pools = pools
-        self._node_pools = [node_pool_of(pool) for pool in pools]
+        self._node_pools = node_pools
         self._until: dict[tuple[str, str, str], int] = {}
         self._daemons: tuple[Pod, ...] = ()
         self._catalogue: Catalogue | None = None
@@ -88,6 +93,10 @@ class Shelf:
     def set_daemons(self, pods: Sequence[Pod]) -> None:
         """A pod of each DaemonSet."""
         self._daemons = tuple(pods)
+        self._catalogue = None
+
+    def forget(self) -> None:
+        """A node pool has changed."""
         self._catalogue = None
 
     def mark(self, machine: str, zone: str, capacity_type: str, now: int) -> None:
@@ -103,11 +112,13 @@ class Shelf:
         if self._catalogue is None or over:
             tables = {pool.name: self._table(pool) for pool in self._pools}
             engine = self._engine
-            self._catalogue = Catalogue(self._node_pools, tables, self._daemons, engine.options, engine.axis)
+            self._catalogue = Catalogue(
+                [*self._node_pools.values()], tables, self._daemons, engine.options, engine.axis
+            )
         return self._catalogue
 
     def _table(self, pool: Pool) -> TypeTable:
-        return self._engine.table([self._type(machine) for machine in pool.types])
+        return self._engine.table([self._type(machine) for machine in pool.all_types])
 
     def _type(self, machine: MachineType) -> InstanceType:
         offerings = tuple(

@@ -12,7 +12,7 @@ from typing import Final
 from stowplan_autoscaling.kernel import SECOND
 
 from .budgets import remaining
-from .candidates import CandidateFinder
+from .candidates import Candidate, CandidateFinder
 from .commands import Command
 from .methods import Drift, Emptiness, Method, MultiNode, SingleNode
 from .queue import DisruptionQueue
@@ -59,6 +59,11 @@ class DisruptionController:
     def is_at_rest(self) -> bool:
         """Whether the next step begins a round: no command waits to be looked at again."""
         return self._proposal is None
+
+    def drifted(self, scene: Scene, now: int) -> list[Candidate]:
+        """The drifted nodes that pods and budgets of pods would let go now."""
+        method = next(method for method in self.methods if isinstance(method, Drift))
+        return method.candidates(scene, now)[0]
 
     def advance(self, scene: Scene, now: int) -> Start | Wait | Idle:
         """Go on from where the loop stands."""
