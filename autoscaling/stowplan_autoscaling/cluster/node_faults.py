@@ -20,6 +20,8 @@ from msgspec.structs import replace
 from stowplan_autoscaling.kernel import SECOND
 from stowplan_scheduler.objects import Node, NodeCondition
 
+from .errors import NotFoundError
+
 if TYPE_CHECKING:
     from stowplan_autoscaling.kernel import Kernel
     from stowplan_autoscaling.streams import Streams
@@ -56,6 +58,7 @@ class NodeFaults:
         self._server = server
         self._streams = streams
         self._silences: dict[str, _Silence] = {}
+        self._gone: set[str] = set()
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
@@ -64,21 +67,32 @@ class NodeFaults:
 
     # ---- what goes wrong ---------------------------------------------------------------------
 
-    def fail_node(self, name: str) -> None:
-        """The node's kubelet is heard no more. Raises NotFoundError."""
-        node: Node = self._server.get("Node", name)
+    def fail_node(self, name: str, *, for_good: bool = False) -> None:
+        """The node's kubelet is heard no more, and never will be `for_good`: it has no machine. Raises NotFoundError.
+
+        A node without a machine can neither fail nor recover once more: for both it is as if it were not there.
+        """
+        node = self._with_machine(name)
+        if for_good:
+            self._gone.add(name)
         if self.is_alive(name):
             self._silences[name] = _Silence(self._kernel.now, node.status.conditions)
             self._tell(name, alive=False)
 
     def recover_node(self, name: str) -> None:
         """It is heard again; it posts its status at its next update. Raises NotFoundError."""
-        self._server.get("Node", name)
+        self._with_machine(name)
         silence = self._silences.get(name)
         if silence is not None and silence.end is None:
             silence.end = self._kernel.now
             self._kernel.later(self._next_status(name), lambda: self._post_status(name, silence))
             self._tell(name, alive=True)
+
+    def _with_machine(self, name: str) -> Node:
+        node: Node = self._server.get("Node", name)
+        if name in self._gone:
+            raise NotFoundError(f'nodes "{name}" has no machine any more')
+        return node
 
     def cordon(self, name: str) -> None:
         """Make a node unschedulable. Raises NotFoundError."""

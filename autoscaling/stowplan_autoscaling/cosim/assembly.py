@@ -115,7 +115,8 @@ class Assembly:
         if spec.cluster.pod_ips is not None:
             self.kubelets.gives_address = Addresses(self.world, self.book, spec.cluster.pod_ips).take
         self.faults = NodeFaults(self.kernel, self.server, streams)
-        self.player = FaultPlayer(self.world, self.book, self.faults, self.kubelets, self.loads, self.metrics)
+        self.faults.listen(lambda node, alive: self.metrics.node_works(node, works=alive))
+        self.player = FaultPlayer(self.world, self.book, self.faults, self.kubelets, self.loads)
         self.memory = MemoryWatch(self.world, self.book, self.loads, self.kubelets)
         self.provider = self._provider()
         self.pools = NodePools(self.world, self.book, self.loads, self.provider)

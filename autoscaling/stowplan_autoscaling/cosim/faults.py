@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.resources.faults import Fault
 
     from .load_engine import LoadEngine
-    from .metrics_engine import MetricsEngine
     from .pods import PodBook
     from .world import World
 
@@ -33,14 +32,12 @@ class FaultPlayer:
         faults: NodeFaults,
         kubelets: Kubelets,
         loads: LoadEngine,
-        metrics: MetricsEngine,
     ) -> None:
         self._world = world
         self._book = book
         self._faults = faults
         self._kubelets = kubelets
         self._loads = loads
-        self._metrics = metrics
         self._silent: dict[str, int] = {}
         self._cordoned: dict[str, int] = {}
 
@@ -101,7 +98,6 @@ class FaultPlayer:
             if life is not None and life.state != DONE:
                 life.end = life.end or NODE_LOST
         self._kubelets.stop_node(name)
-        self._metrics.node_works(name, works=False)
         self._loads.node_works(name, works=False)
         self._world.recorder.count("nodes_lost")
         self._world.event("NodeLost", f"Node {name}", "The node falls silent", kind="Warning")
@@ -115,7 +111,6 @@ class FaultPlayer:
             if life.node == name and life.end == NODE_LOST and self._world.server.get("Pod", life.key).deleted is None:
                 life.end = ""
         self._kubelets.start_node(name)
-        self._metrics.node_works(name, works=True)
         self._loads.node_works(name, works=True)
         self._world.event("NodeRecovered", f"Node {name}", "The node is heard again")
 

@@ -190,7 +190,11 @@ class NodePools:
         for pool in self._pools.values():
             pool.coming = pool.leaving = 0
             pool.cost = self._fixed_cost.get(pool.name, 0.0)
-        for machine in () if self._provider is None else self._provider.machines.values():
+        if self._provider is None:
+            return
+        for name in self._provider.left_behind & self._rooms.keys():
+            self._pool_of[name].leaving += 1
+        for machine in self._provider.machines.values():
             pool = self._pool(machine.pool.name)
             pool.coming += machine.is_coming and machine.node not in self._rooms
             pool.leaving += machine.is_leaving and machine.node in self._rooms

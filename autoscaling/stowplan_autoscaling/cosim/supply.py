@@ -116,6 +116,7 @@ def make_loop(
             world.simulation.pools,
             autoscaling_options(spec.cluster_autoscaler),
             stores,
+            has_handler=spec.cluster_autoscaler.termination_handler,
             log=journal,
             rng=world.streams.generator("supply/expander"),
             local_volumes=LocalVolumes(world.simulation, book).of,

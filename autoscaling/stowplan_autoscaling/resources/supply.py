@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import model_validator
 
-from .base import Choice, FromList, Part, option
+from .base import Choice, FromList, GrownPart, Part, option
 from .values import Duration, PositiveDuration, Share, problem
 
 _AUTOSCALER = "cluster-autoscaler, main, August 2026"
@@ -15,8 +15,10 @@ _KARPENTER = "Karpenter v1.15.0"
 Expander = Literal["least-waste", "random", "most-pods", "least-nodes", "price", "priority"]
 
 
-class ClusterAutoscalerSpec(Part):
+class ClusterAutoscalerSpec(GrownPart):
     """The Cluster Autoscaler: a loop that simulates filters on template nodes. Flags of the same names."""
+
+    LATER: ClassVar[tuple[str, ...]] = ("termination_handler",)
 
     scan_interval: PositiveDuration = option("10s", "Time between two loops (--scan-interval).", source=_AUTOSCALER)
     expander: Annotated[tuple[Expander, ...], FromList] = option(
@@ -77,6 +79,13 @@ class ClusterAutoscalerSpec(Part):
     )
     skip_nodes_with_system_pods: bool = option(
         True, "Keep nodes with pods of kube-system (--skip-nodes-with-system-pods).", source=_AUTOSCALER
+    )
+
+    termination_handler: bool = option(
+        True,
+        "Whether something beside it, such as AWS Node Termination Handler, cordons and drains spot machines at the "
+        "notice. The Cluster Autoscaler itself does not hear of notices.",
+        source="EKS managed node groups, which do that",
     )
 
     @model_validator(mode="after")

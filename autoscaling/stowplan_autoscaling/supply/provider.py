@@ -5,8 +5,10 @@
 
 The delays are drawn per machine from streams named by the node, which carries its number within the pool: two runs that
 decide alike meet the same luck. A Node registers as a kubelet registers it, not ready and tainted; that it has become
-ready is what its kubelet reports, and the node lifecycle controller removes the taint. Names of streams: supply/boot,
-supply/failure, supply/spot.
+ready is what its kubelet reports, and the node lifecycle controller removes the taint. A machine that was given back
+goes with its Node. One that the provider takes leaves its Node behind: that falls silent, and once it is known to be so
+the cloud's node controller removes it, as MonitorNodes of k8s.io/cloud-provider v0.37.2 does
+(controllers/nodelifecycle/node_lifecycle_controller.go). Names of streams: supply/boot, supply/failure, supply/spot.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_autoscaling.cluster.controllers.node_lifecycle.taints import NOT_READY, UNREACHABLE
 from stowplan_autoscaling.cluster.kubelet.delays import log_normal
 from stowplan_autoscaling.kernel import SECOND, nanoseconds
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.resources.node_pools import ProviderSpec, StockOut
     from stowplan_autoscaling.streams import Streams
 
+NODE_MONITOR_PERIOD: Final = 5 * SECOND
+"""Time between two looks of the cloud's node controller at nodes that are not ready (--node-monitor-period)."""
 _HOUR: Final = 3600.0
 _NOT_YET: Final = frozenset({NOT_READY.key, UNREACHABLE.key})
 """Taints of a node that has not been ready: one that falls silent before that has the second instead of the first."""
@@ -51,7 +56,7 @@ class ProviderListener(Protocol):
         """It will be taken back after the notice."""
 
     def machine_ended(self, machine: Machine) -> None:
-        """It is gone, and its Node with it."""
+        """It is gone, and its Node with it, or soon after it (`Provider.left_behind`)."""
 
 
 class Provider:
@@ -79,6 +84,8 @@ class Provider:
         self._boot = log_normal(spec.boot.median / SECOND, spec.boot.sigma)
         self.machines: dict[str, Machine] = {}
         """Those that are there or on their way, by node."""
+        self.left_behind: set[str] = set()
+        """Nodes whose machines were taken: they are silent, and will be removed."""
         self.listeners: list[ProviderListener] = []
         server.observe(self._observe, "Node")
 
@@ -187,6 +194,8 @@ class Provider:
         node: Node = old if new is None else new
         machine = self.machines.get(node.metadata.name)
         if machine is None:
+            if node.metadata.name in self.left_behind:
+                self._clear_up(new, node.metadata.name)
             return
         if new is None:
             # A Node that somebody else has removed leaves a machine behind that is of no use.
@@ -202,11 +211,31 @@ class Provider:
         machine.ended = self._kernel.now
         machine.end = machine.end or FAILED
         del self.machines[machine.node]
+        node: Node | None = None if machine.registered is None else self._server.find("Node", machine.node)
+        if node is not None and machine.deleting is None:
+            self.left_behind.add(machine.node)
         for listener in self.listeners:
             listener.machine_ended(machine)
-        if machine.registered is not None and self._server.find("Node", machine.node) is not None:
-            self._kubelets.stop_node(machine.node)
+        if node is None:
+            return
+        self._kubelets.stop_node(machine.node)
+        if machine.node in self.left_behind:
+            self._faults.fail_node(machine.node, for_good=True)
+            self._clear_up(node, machine.node)
+        else:
             self._server.remove("Node", machine.node)
+
+    def _clear_up(self, node: Node | None, name: str) -> None:
+        """Remove a Node without a machine at the next look, if it says that it is not ready, or says nothing."""
+        if node is None:
+            self.left_behind.discard(name)
+        elif ready_status(node) != "True":
+            since = (self._kernel.now - self._start) % NODE_MONITOR_PERIOD
+            self._kernel.later(self._kernel.now + NODE_MONITOR_PERIOD - since, lambda: self._remove(name))
+
+    def _remove(self, name: str) -> None:
+        if name in self.left_behind:
+            self._server.remove("Node", name)
 
     def _tell(self, machine: Machine) -> None:
         for listener in self.listeners:

@@ -568,7 +568,7 @@ def test_karpenter_disrupts_nothing_while_a_machine_is_being_launched(tmp_path: 
 
 
 def test_a_group_that_loses_spot_machines_keeps_its_minimum(tmp_path: Path) -> None:
-    """The autoscaler does not care for minima; the group replaces what was taken back."""
+    """The autoscaler does not care for minima; the group replaces what was taken."""
     simulation = pooled(
         deployment(replicas=1), engine="clusterAutoscaler", pool={"min": 2, "capacityTypes": ["spot"]},
         duration="40m", provider={"spot": {"interruptionsPerHour": 6, "notice": "30s"}},
@@ -576,7 +576,7 @@ def test_a_group_that_loses_spot_machines_keeps_its_minimum(tmp_path: Path) -> N
     played = play(tmp_path, simulation)
     ends = [row.ended for row in played.rows(NodeRecord) if row.end == "Interrupted"]
     assert ends
-    assert ("Interruption", 1, "Minimum") in supply(played)
+    assert ("Interruption", 1, "Replaced") in supply(played)
     calm = [
         row.ready
         for row in played.rows(PoolSample)

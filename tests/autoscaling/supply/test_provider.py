@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stowplan_autoscaling.cluster.api_server import ApiServer
+from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import as_unknown
 from stowplan_autoscaling.cluster.feed import ChangeFeed
 from stowplan_autoscaling.cluster.kubelet import Kubelets
 from stowplan_autoscaling.cluster.node_faults import NodeFaults
@@ -251,3 +252,25 @@ def test_a_machine_that_is_given_back_while_it_boots_never_registers() -> None:
         ("changed", "general-1", 10.0),
         ("ended", "general-1", 40.0),
     ]
+
+
+def test_a_machine_that_is_taken_leaves_its_node_behind_until_that_is_known_to_be_silent() -> None:
+    """The cloud's node controller looks every five seconds at nodes that are not ready."""
+    cloud = Cloud(spot={"interruptions_per_hour": 2})
+    machine = cloud.ask(SPOT)
+    cloud.kernel.run(MINUTE)
+    cloud.clear_not_ready("general-1")
+    while machine.ended is None:
+        cloud.kernel.run(cloud.kernel.now + SECOND)
+    cloud.kernel.run(machine.ended + MINUTE)
+    node = cloud.server.get("Node", "general-1")
+    assert cloud.provider.left_behind == {"general-1"}
+    cloud.server.update_status(
+        "Node", type(node)(metadata=node.metadata, spec=node.spec, status=as_unknown(node).status)
+    )
+    told = cloud.kernel.now
+    cloud.kernel.run(told + 5 * SECOND - told % (5 * SECOND))
+    assert cloud.server.find("Node", "general-1") is not None
+    cloud.kernel.run(told + 5 * SECOND + 1)
+    assert cloud.server.find("Node", "general-1") is None
+    assert not cloud.provider.left_behind

@@ -2,8 +2,8 @@
 
 It watches, runs a loop every scan interval (at once after a loop that changed something, or when a pod has become
 unschedulable), and carries out what the engine decides: machines from the provider, taints, drains, machines back.
-Follows pkg/loop/trigger.go of kubernetes-sigs/cluster-autoscaler with --frequent-loops-enabled. A node that the
-provider takes back is emptied as a node termination handler would do it: cordoned and drained.
+Follows pkg/loop/trigger.go of kubernetes-sigs/cluster-autoscaler with --frequent-loops-enabled. It does not hear of
+notices of the provider: a node that is taken back is emptied by a node termination handler, where there is one.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class AutoscalerLoop:
         options: AutoscalingOptions,
         stores: Stores,
         *,
+        has_handler: bool,
         log: SupplyLog,
         rng: Generator,
         local_volumes: Callable[[ClusterPod], tuple[str, ...]],
@@ -99,6 +100,7 @@ class AutoscalerLoop:
         self._informers = informers
         self._provider = provider
         self._pools = {pool.name: pool for pool in pools}
+        self._has_handler = has_handler
         self._log = log
         self._local_volumes = local_volumes
         self._observation = Observation(stores)
@@ -209,20 +211,23 @@ class AutoscalerLoop:
             node: Node | None = self._informers.get("Node", machine.node)
             if node is not None:
                 self._observation.set_node(node, group=held.group, created=held.created, has_instance=False)
-        if machine.end in {INTERRUPTED, LOST}:
-            self._keep_minimum(machine.pool)
+        if machine.end == LOST or (machine.end == INTERRUPTED and machine.deleting is None):
+            self._replace(machine)
 
-    def _keep_minimum(self, pool: Pool) -> None:
-        """A group itself replaces what it lost if it would fall below its minimum, as auto scaling groups do."""
-        machines = self._provider.machines.values()
-        size = sum(each.pool.name == pool.name and each.deleting is None for each in machines)
-        if size < pool.spec.min:
-            self._log.decided(INTERRUPTION, pool.name, pool.spec.min - size, 0, "Minimum")
-            self._grow(pool, pool.spec.min - size)
+    def _replace(self, machine: Machine) -> None:
+        """A group keeps the size that was asked for: it replaces what it lost, as auto scaling groups do.
+
+        Only who gives a machine back by name, as the autoscaler does, makes the group smaller by that.
+        """
+        self._log.decided(INTERRUPTION, machine.pool.name, 1, 0, "Replaced", machine.node)
+        self._grow(machine.pool, 1)
 
     def noticed(self, machine: Machine) -> None:
-        """The provider will take it back."""
+        """The provider will take it back. The autoscaler itself does nothing about it."""
         self._log.ran(INTERRUPTION)
+        if not self._has_handler:
+            self._log.stopped(INTERRUPTION, machine.pool.name, 0, "NoTerminationHandler", machine.node)
+            return
         if self._server.find("Node", machine.node) is None:
             return
         pods = self._informers.pods_on(machine.node)

@@ -135,6 +135,8 @@ class KarpenterLoop:
         if new is None:
             if old is not None:
                 self.state.delete_node(old.metadata.name, now)
+                if old.metadata.name not in self._provider.machines:
+                    self._forget(old.metadata.name)
             return
         if old is not None and is_same_node(old, new):
             return
@@ -260,7 +262,7 @@ class KarpenterLoop:
         claim = self._claim_of(name)
         if claim is None or claim.initialized is None:
             return
-        pool = self._node_pools[self._provider.machines[name].pool.name]
+        pool = self._node_pools[claim.labels[NODE_POOL]]
         if pool.disruption.consolidate_after is not None:
             when = settled_at(pool, claim)
             heapq.heappush(self._settling, (claim.initialized if when is None else when, name))
@@ -294,9 +296,13 @@ class KarpenterLoop:
         self.noticed(machine)
 
     def machine_ended(self, machine: Machine) -> None:
-        """It is gone, and the claim with it."""
-        self.state.delete_claim(machine.node, self._kernel.now)
-        self._terminating.pop(machine.node, None)
+        """It is gone, and the claim with it; where its Node is still there, the claim is so, too."""
+        if machine.node not in self._provider.left_behind:
+            self._forget(machine.node)
+
+    def _forget(self, name: str) -> None:
+        self.state.delete_claim(name, self._kernel.now)
+        self._terminating.pop(name, None)
 
     def noticed(self, machine: Machine) -> None:
         """The provider will take it back. What it wants back it has no more of for a while."""
