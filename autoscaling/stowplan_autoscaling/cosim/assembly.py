@@ -51,6 +51,7 @@ from .initial import add_initial_nodes, create_objects, scaled_objects
 from .load_engine import LoadEngine
 from .memory_watch import MemoryWatch
 from .metrics_engine import MetricsEngine
+from .misfits import Misfits
 from .node_pools import NodePools
 from .observations import Observations
 from .pods import PodBook
@@ -144,6 +145,8 @@ class Assembly:
         self.supply = None
         if self.provider is not None:
             self.supply = make_loop(self.world, self.informers, self.provider, scheduler.stores, self.book, self.pools)
+        if self.supply is not None:
+            self.observations.misfits = Misfits(self.world)
 
     def _provider(self) -> Provider | None:
         """Whoever rents out machines, where there are pools."""

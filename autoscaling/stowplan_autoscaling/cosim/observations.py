@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .arrivals import JobStream
     from .groups import Entry, Group
     from .load_engine import LoadEngine
+    from .misfits import Misfits
     from .world import World
 
 
@@ -76,6 +77,8 @@ class Observations:
         self._rooms: dict[str, Room] = {}
         """By node that exists: what its pods request, and what it has for them."""
         self._ready_nodes = 0
+        self.misfits: Misfits | None = None
+        """Set where somebody buys nodes."""
         book.on_ended = self.pod_ended
         loads.after_look.append(self._measure)
 
@@ -299,6 +302,8 @@ class Observations:
         life = self._book.lives.get(effect.pod.key)
         if life is not None:
             life.failed = self._world.kernel.now
+            if self.misfits is not None:
+                self.misfits.look(life, effect.pod)
 
     # ---- pods --------------------------------------------------------------------------------
 

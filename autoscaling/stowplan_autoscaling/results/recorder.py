@@ -11,12 +11,13 @@ report = recorder.finish(seconds)            # or finish(seconds, stopped="inter
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from stowplan_autoscaling.prices import NO_PRICES, PriceBook
 from stowplan_autoscaling.resources.values import format_duration
+from stowplan_autoscaling.supply.stock_outs import times_without_machines
 from stowplan_scheduler import __version__
 from stowplan_scheduler.timestamps import format_time
 
@@ -37,6 +38,7 @@ from .records import (
 )
 from .report import SCHEMA, ContentionReport, InputsReport, LoopReport, ObjectiveReport, PoolReport, RunReport
 from .sink import ResultSink
+from .supply_findings import SupplyFindings
 from .supply_tallies import CostTally, LoopTally, Paid, PoolTally
 from .tallies import (
     AutoscalerTally,
@@ -82,7 +84,10 @@ class PendingObjective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """What is known before a run begins. `objectives`: name -> share that must hold. `duration` in seconds."""
+    """What is known before a run begins. `objectives`: name -> share that must hold. `duration` in seconds.
+
+    `sold_out`: times (begin, end), in seconds, in which nobody who wants a node can have one.
+    """
 
     inputs: InputsReport
     duration: float
@@ -91,6 +96,7 @@ class RunHeader:
     pending: tuple[tuple[str, PendingObjective], ...] = ()
     prices: PriceBook = NO_PRICES
     loops: tuple[LoopReport, ...] = ()
+    sold_out: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, loaded: LoadedSimulation, loops: tuple[LoopReport, ...] = ()) -> Self:
@@ -108,6 +114,7 @@ class RunHeader:
             duration=spec.duration / _NANO,
             warnings=loaded.warnings,
             loops=loops,
+            sold_out=_sold_out(loaded),
             prices=loaded.prices,
             objectives=tuple((objective.name, objective.share) for objective in spec.slo),
             pending=tuple(
@@ -122,6 +129,14 @@ class RunHeader:
                 if objective.pending is not None
             ),
         )
+
+
+def _sold_out(loaded: LoadedSimulation) -> tuple[tuple[float, float], ...]:
+    spec = loaded.spec
+    if spec.supply.none is not None:
+        return ()
+    times = times_without_machines(loaded.pools, spec.provider.stock_outs, spec.duration)
+    return tuple((begin / _NANO, end / _NANO) for begin, end in times)
 
 
 class Recorder:
@@ -148,17 +163,18 @@ class Recorder:
         self._waiting = WaitingTally()
         self._pools: dict[str, PoolTally] = {}
         self._cost = CostTally(header.prices, duration)
+        self._supply = SupplyFindings(header.sold_out)
         self._loops = {about.loop: LoopTally(about) for about in header.loops}
         self._takers: dict[type[Row], Callable[[Any], bool | None]] = {
             WorkloadSample: lambda row: self._workload(row.workload).take(row),
             ServiceSample: lambda row: self._service(row.demand).take(row),
             AutoscalerSample: self._take_sync,
             NodeSample: lambda row: self._node(row.node).take(row),
-            ClusterSample: self._cluster.take,
+            ClusterSample: self._take_cluster,
             AttemptRecord: self._scheduling.take,
             PodRecord: self._take_pod,
             PoolSample: lambda row: self._pool(row.pool).take(row),
-            NodeRecord: lambda row: self._pool(row.pool).take_node(row),
+            NodeRecord: self._take_node,
             SupplyRecord: self._take_supply,
         }
         """What counts the rows of a table; False leaves a row out."""
@@ -197,6 +213,10 @@ class Recorder:
         """It is so no more."""
         self._cost.end(node, seconds)
 
+    def cannot_take(self, pod: str, workload: str, created: float, reasons: Mapping[str, str]) -> None:
+        """No pool can ever take a pod that was made at that second; `reasons` by pool."""
+        self._supply.cannot_take(pod, workload, created, reasons)
+
     def loop_ran(self, loop: str) -> None:
         """A control loop has looked at the cluster."""
         if loop in self._loops:
@@ -229,12 +249,22 @@ class Recorder:
         if loop is not None:
             loop.take_sync(row)
 
+    def _take_cluster(self, row: ClusterSample) -> None:
+        self._cluster.take(row)
+        self._supply.take_cluster(row)
+
+    def _take_node(self, row: NodeRecord) -> None:
+        self._pool(row.pool).take_node(row)
+        self._supply.take_node(row)
+
     def _take_supply(self, row: SupplyRecord) -> None:
+        self._supply.take_supply(row)
         if row.loop in self._loops:
             self._loops[row.loop].take(row)
 
     def _take_pod(self, row: PodRecord) -> None:
         self._waiting.take(row)
+        self._supply.take_pod(row)
         if row.workload:
             self._workload(row.workload).take_pod(row)
         for name, objective in self.header.pending:
@@ -306,7 +336,10 @@ class Recorder:
             pools=self._pool_reports(seconds),
             cost=self._cost.report(seconds),
             loops=tuple(tally.report() for tally in self._loops.values()),
-            findings=tuple(found for name in sorted(self._pools) if (found := self._pools[name].churn(seconds))),
+            findings=(
+                *(found for name in sorted(self._pools) if (found := self._pools[name].churn(seconds))),
+                *self._supply.texts(seconds),
+            ),
         )
 
     def _pool_reports(self, seconds: float) -> tuple[PoolReport, ...]:

@@ -235,7 +235,7 @@ class RunReport(ReportPart, frozen=True, kw_only=True):
     """A run. `complete` is false, and `stopped` says why, if it did not reach its end; all else is up to `reached`.
 
     `cost` is None where no node has a price. `findings`: what a person should know, such as nodes that come and go for
-    ever.
+    ever, or pods that no pool can take.
     """
 
     schema: str

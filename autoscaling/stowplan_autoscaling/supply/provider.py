@@ -26,6 +26,7 @@ from stowplan_scheduler.tolerations import NO_SCHEDULE
 
 from .machines import FAILED, INITIAL, INTERRUPTED, LOST, OUT_OF_STOCK, Machine
 from .pools import SPOT, MachineType, Offer, Pool, node_of
+from .stock_outs import is_sold_out
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.api_server import ApiServer
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.node_faults import NodeFaults
     from stowplan_autoscaling.cluster.objects.nodes import Node
     from stowplan_autoscaling.kernel import Kernel
-    from stowplan_autoscaling.resources.node_pools import ProviderSpec, StockOut
+    from stowplan_autoscaling.resources.node_pools import ProviderSpec
     from stowplan_autoscaling.streams import Streams
 
 NODE_MONITOR_PERIOD: Final = 5 * SECOND
@@ -122,12 +123,7 @@ class Provider:
     def is_in_stock(self, pool: str, type: str, zone: str, capacity_type: str) -> bool:
         """Whether such a machine can be had now."""
         since = self._kernel.now - self._start
-        return not any(
-            _is_about(each, pool, type, zone, capacity_type)
-            and each.at <= since
-            and (each.duration is None or since < each.at + each.duration)
-            for each in self._spec.stock_outs
-        )
+        return not is_sold_out(self._spec.stock_outs, since, pool, type, zone, capacity_type)
 
     def times_of(self, node: str) -> tuple[int, int] | None:
         """When a node was asked for and took pods; None for one that is no machine, or was there from the start."""
@@ -267,12 +263,3 @@ def _takes_pods(node: Node) -> bool:
     NoExecute goes up to 5 s later, but pods tolerate it for 300 s unless they say otherwise, and have come by then.
     """
     return not any(taint.effect == NO_SCHEDULE and taint.key in _NOT_YET for taint in node.spec.taints)
-
-
-def _is_about(stock_out: StockOut, pool: str, type: str, zone: str, capacity_type: str) -> bool:
-    return (
-        stock_out.pool in {"", pool}
-        and stock_out.instance_type in {"", type}
-        and stock_out.zone in {"", zone}
-        and stock_out.capacity_type in {None, capacity_type}
-    )
