@@ -81,7 +81,11 @@ def start_delay(startup: StartUp | None) -> Delay:
 
 
 def hpa_flags(controllers: ControllersSpec) -> HPAFlags:
-    """The flags of the HPA controller."""
+    """The flags of the HPA controller.
+
+    A sync has no flag for what it takes: it waits for a worker and for the client's turns, and is over at once
+    otherwise (docs/architecture/cosim.md, "When loops look").
+    """
     hpa = controllers.hpa
     return HPAFlags(
         sync_period=hpa.sync_period,
