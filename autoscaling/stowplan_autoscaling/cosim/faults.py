@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stowplan_autoscaling.cluster.errors import NotFoundError
-from stowplan_autoscaling.resources.checks import fault_nodes
+from stowplan_autoscaling.resources.fault_checks import fault_nodes
 from stowplan_autoscaling.supply.pools import POOL_LABEL, ZONE_LABEL
 
 from .pods import DONE

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stowplan_autoscaling.cluster.errors import ApiError
 from stowplan_autoscaling.cluster.objects.conditions import condition_of
 from stowplan_autoscaling.cluster.pods import RUNNING, ClusterPod
-from stowplan_autoscaling.resources.checks import autoscaler_of, scaled_object_of
+from stowplan_autoscaling.resources.autoscaler_checks import autoscaler_of, scaled_object_of
 from stowplan_autoscaling.resources.typed import OWN_READERS, typed_object
 from stowplan_scheduler.objects import Namespace, ObjectMeta, controller_of
 from stowplan_scheduler.timestamps import parse_time

@@ -7,7 +7,8 @@ loaded.objects, loaded.scheduler, loaded.loads   # what it names, read and check
 
 from __future__ import annotations
 
-from .checks import autoscaler_of, fault_nodes, scaled_object_of
+from .autoscaler_checks import autoscaler_of, scaled_object_of
+from .fault_checks import fault_nodes
 from .load import LoadedSimulation, load_simulation, parse_simulation
 from .loads import Load
 from .manifests import Manifest

@@ -16,7 +16,7 @@ from stowplan_autoscaling.results import LoopReport
 from stowplan_autoscaling.supply.loops.base import INTERRUPTION
 from stowplan_autoscaling.supply.pools import SPOT
 
-from .checks import autoscaler_of, scaled_object_of
+from .autoscaler_checks import autoscaler_of, scaled_object_of
 from .simulation import SimulationSpec
 from .supply import ClusterAutoscalerSpec, KarpenterSpec
 from .values import format_duration

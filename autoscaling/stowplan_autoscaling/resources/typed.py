@@ -41,7 +41,7 @@ TYPES: Final[Mapping[str, type[Any]]] = {
 """The types of the virtual cluster. Kinds that it does not change have the scheduler's (`inputs.decode.KINDS`)."""
 
 OWN_READERS: Final = ("HorizontalPodAutoscaler", "ScaledObject")
-"""Kinds that `checks.autoscaler_of` and `checks.scaled_object_of` read."""
+"""Kinds that `autoscaler_checks.autoscaler_of` and `scaled_object_of` read."""
 
 _WITH_STATUS: Final = ("Node", "Pod")
 
