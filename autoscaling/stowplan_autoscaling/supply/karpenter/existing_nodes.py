@@ -1,25 +1,39 @@
 """The nodes that exist, as one scheduling round sees them; a pod goes to the first node that takes it.
 
+Most pods look at nothing but the node. Rooms only shrink during a round, so a node that had none for such a pod has
+none for the next of its kind, and pods of a kind that follow one another fill up one node after the other.
+
 Follows pkg/controllers/provisioning/scheduling/existingnode.go and addToExistingNode of scheduler.go, Karpenter core
 v1.15.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from stowplan_scheduler.objects import Pod
 
 from .host_ports import PortUse
-from .instance_types import Column, Mask
+from .instance_types import Mask
+from .leftover import Leftover
 from .requirements import Algebra, Requirements
-from .shapes import Shape
+from .shapes import Footing, Shape
 from .snapshot import Snapshot
 from .state_nodes import StateNode
 from .taints import TaintMemo
 from .topology import ShapeRules, Topology
+
+
+class _Cursor:
+    """The rows that took pods of a kind before the round; those before `at` do not any more."""
+
+    __slots__ = ("at", "rows")
+
+    def __init__(self, rows: list[int]) -> None:
+        self.rows = rows
+        self.at = 0
 
 
 class ExistingNodes:
@@ -37,31 +51,78 @@ class ExistingNodes:
         self._algebra = algebra
         self._taint_memo = taints
         self._size = len(snapshot.active)
-        self._open: Mask = snapshot.sound.copy()
-        self._open[list(gone)] = False
+        self._gone = frozenset(gone)
+        self._settling_at = None if snapshot.settled is None else settling_at
+        self._open: Mask | None = None
         self._settled: Mask | None = None
-        if settling_at is not None and snapshot.settled is not None:
-            self._settled = snapshot.settled <= settling_at
-        self._columns: dict[int, Column] = {}
+        self._left = Leftover(snapshot)
+        self._cursors: dict[tuple[Footing, bool], _Cursor] = {}
         self._requirements: dict[int, Requirements] = {}
+        self._are_own = True
+        """Whether nothing is required of any row but its labels."""
         self._ports: dict[int, PortUse] = {}
         self._dead: dict[Shape, Mask] = {}
+
+    @property
+    def minds_candidates(self) -> bool:
+        """Whether it makes a difference that a pod is a candidate's."""
+        return self._settling_at is not None
 
     def node(self, row: int) -> StateNode:
         """The node of a row."""
         return self._snapshot.active[row]
 
-    def _column(self, column: int) -> Column:
-        known = self._columns.get(column)
-        return self._snapshot.column(column) if known is None else known
+    # ---- pods that look at nothing but the node ----------------------------------------------------------------------
+
+    def fill(self, pods: Sequence[Pod], shape: Shape, rules: ShapeRules, *, is_candidate: bool) -> int:
+        """Put pods that are alike on the nodes that take them. Returns how many of them found a place, from the front.
+
+        None of them where more than the node matters. `is_candidate` as for `place`; it is the same for all.
+        """
+        footing = self._footing(shape, rules)
+        if footing is None:
+            return 0
+        cursor = self._cursor(footing, is_candidate=is_candidate)
+        rows, left, placed = cursor.rows, self._left, 0
+        while placed < len(pods) and cursor.at < len(rows):
+            row = rows[cursor.at]
+            count = 0 if row in self._gone else min(left.holds(row, footing.demand), len(pods) - placed)
+            if count <= 0:
+                cursor.at += 1
+                continue
+            left.take(row, footing.demand, count)
+            self.pods.setdefault(row, []).extend(pods[placed : placed + count])
+            placed += count
+        return placed
+
+    def _footing(self, shape: Shape, rules: ShapeRules) -> Footing | None:
+        """What a pod of the shape asks of nodes, if nothing else about them matters in this round."""
+        footing = shape.footing
+        if footing is None or not rules.are_none:
+            return None
+        return footing if self._are_own or not len(footing.requirements) else None
+
+    def _cursor(self, footing: Footing, *, is_candidate: bool) -> _Cursor:
+        settling_at = self._settling_at if is_candidate else None
+        key = (footing, settling_at is not None)
+        known = self._cursors.get(key)
+        if known is None:
+            snapshot = self._snapshot
+            rows = snapshot.takers(footing) if settling_at is None else snapshot.settled_takers(footing, settling_at)
+            known = self._cursors[key] = _Cursor(rows)
+        return known
+
+    # ---- any pod -----------------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, shape: Shape, topology: Topology, rules: ShapeRules, *, is_candidate: bool) -> bool:
         """Put the pod on the first node that takes it. `is_candidate`: consolidation would remove the node it is on."""
         if not self._size:
             return False
-        mask = self._open.copy()
+        if self._footing(shape, rules) is not None:
+            return bool(self.fill((pod,), shape, rules, is_candidate=is_candidate))
+        mask = self._open_rows().copy()
         for column, amount in shape.demand:
-            mask &= self._column(column) >= amount
+            mask &= self._left.column(column) >= amount
         dead = self._dead.get(shape)
         if dead is not None:
             mask &= ~dead
@@ -78,6 +139,16 @@ class ExistingNodes:
                 self._add(row, pod, shape, topology, found)
                 return True
         return False
+
+    def _open_rows(self) -> Mask:
+        """The rows to choose from; they are worked out with those that have settled."""
+        if self._open is None:
+            snapshot = self._snapshot
+            self._open = snapshot.sound.copy()
+            self._open[list(self._gone)] = False
+            if self._settling_at is not None and snapshot.settled is not None:
+                self._settled = snapshot.settled <= self._settling_at
+        return self._open
 
     def _fits(
         self, row: int, pod: Pod, shape: Shape, topology: Topology, rules: ShapeRules,
@@ -119,12 +190,9 @@ class ExistingNodes:
 
     def _add(self, row: int, pod: Pod, shape: Shape, topology: Topology, requirements: Requirements) -> None:
         self.pods.setdefault(row, []).append(pod)
-        for column, amount in shape.demand:
-            known = self._columns.get(column)
-            if known is None:
-                known = self._columns[column] = self._snapshot.column(column).copy()
-            known[row] -= amount
+        self._left.take(row, shape.demand)
         self._requirements[row] = requirements
+        self._are_own = self._are_own and requirements == self._snapshot.requirements[row]
         topology.record(shape, self._snapshot.taints[row], requirements, self._snapshot.hosts[row])
         if shape.ports:
             self._port_use(row).add(pod.key, shape.ports)

@@ -11,12 +11,12 @@ capacity, volumes, dynamic resources, and the time-out of a minute, which virtua
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from stowplan_scheduler.objects import Pod, PodDisruptionBudget
-from stowplan_scheduler.timestamps import parse_time
 from stowplan_scheduler.tolerations import PREFER_NO_SCHEDULE
 
 from .amounts import NODES, Axis, subtracted
@@ -41,6 +41,8 @@ from .topology import Topology
 __all__ = ["NO_POOLS", "Catalogue", "Engine", "Options", "Results", "Scheduler"]
 
 NO_POOLS: Final = "no nodepools found"
+
+_turn = attrgetter("turn")
 
 
 class Catalogue:
@@ -113,7 +115,7 @@ class Engine:
             if known is catalogue and snapshot.version == state.version and known_budgets == budgets:
                 return snapshot
         pending = pending_pods(state, self.options)
-        snapshot = Snapshot(state, catalogue.rows, catalogue.by_name, pending, self.algebra, self.axis)
+        snapshot = Snapshot(state, catalogue.rows, catalogue.by_name, pending, self.algebra, self.taints, self.axis)
         self._snapshot = catalogue, budgets, snapshot
         return snapshot
 
@@ -168,10 +170,20 @@ class Scheduler:
     def _place(self) -> dict[str, tuple[Pod, str]]:
         """Place the pods; returns those that found no place, with the reason."""
         for known in self._pods:
-            self._topology.rules(known.shape)
-        queue = deque(sorted(self._pods, key=_rank))
+            if known.shape.has_terms:
+                self._topology.rules(known.shape)
+        waiting = sorted(self._pods, key=_turn)
+        queue: deque[KnownPod] = deque()
         last_length: dict[str, int] = {}
         failed: dict[str, tuple[Pod, str]] = {}
+        for at, known in self._not_taken_by_nodes(waiting):
+            reason = self._try(known.pod, known.shape)
+            if self._is_hopeless:
+                return failed
+            if reason is not None:
+                failed[known.key] = known.pod, reason
+                queue.append(known)
+                last_length[known.key] = len(queue) + len(waiting) - at - 1
         while queue and last_length.get(queue[0].key) != len(queue):
             known = queue.popleft()
             reason = self._try(known.pod, known.shape)
@@ -184,6 +196,44 @@ class Scheduler:
             queue.append(known)
             last_length[known.key] = len(queue)
         return failed
+
+    def _not_taken_by_nodes(self, waiting: Sequence[KnownPod]) -> Iterator[tuple[int, KnownPod]]:
+        """The pods, with their places, that are to be tried one by one; those between them were put on nodes."""
+        at = 0
+        while at < len(waiting):
+            alike = self._alike(waiting, at)
+            placed = self._fill(alike)
+            yield from enumerate(alike[placed:], at + placed)
+            at += len(alike)
+
+    def _alike(self, pods: Sequence[KnownPod], at: int) -> Sequence[KnownPod]:
+        """The pods from there on that all ask the same of nodes, and of nothing but nodes; at least the first one."""
+        end = at + 1
+        first = pods[at]
+        footing = first.shape.footing
+        if footing is None or not self._topology.rules(first.shape).are_none:
+            return pods[at:end]
+        minds_candidates = self._existing.minds_candidates
+        is_candidate = self._is_candidate(first.pod)
+        while end < len(pods) and pods[end].shape.footing is footing:
+            known = pods[end]
+            if minds_candidates and self._is_candidate(known.pod) != is_candidate:
+                break
+            if known.shape is not first.shape and not self._topology.rules(known.shape).are_none:
+                break
+            end += 1
+        return pods[at:end]
+
+    def _fill(self, alike: Sequence[KnownPod]) -> int:
+        """Place pods that are alike on nodes, as many as these take."""
+        first = alike[0]
+        rules = self._topology.rules(first.shape)
+        pods = [known.pod for known in alike]
+        return self._existing.fill(pods, first.shape, rules, is_candidate=self._is_candidate(first.pod))
+
+    def _is_candidate(self, pod: Pod) -> bool:
+        """Whether the pod has begun on a node that is still wanted: the node is a candidate for disruption."""
+        return pod.status.phase != PENDING and pod.spec.node_name not in self._snapshot.deleting_names
 
     def _try(self, pod: Pod, shape: Shape) -> str | None:
         """Place the pod, one wish less at a time. Returns why not."""
@@ -201,8 +251,7 @@ class Scheduler:
         if shape.has_claims:
             return "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
         rules = self._topology.rules(shape)
-        is_candidate = pod.status.phase != PENDING and pod.spec.node_name not in self._snapshot.deleting_names
-        if self._existing.place(pod, shape, self._topology, rules, is_candidate=is_candidate):
+        if self._existing.place(pod, shape, self._topology, rules, is_candidate=self._is_candidate(pod)):
             return None
         if self._claims.place(pod, shape, self._topology, rules):
             self._look_at_claims()
@@ -277,10 +326,3 @@ class Scheduler:
         for row, pods in sorted(self._existing.pods.items()):
             results.existing.append((self._existing.node(row), pods))
         return results
-
-
-def _rank(known: KnownPod) -> tuple[int, int, int, str]:
-    """The most cpu first, then the most memory, then the oldest, then by uid."""
-    meta, requests = known.pod.metadata, known.shape.requests
-    when = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
-    return -requests.get("cpu", 0), -requests.get("memory", 0), when, meta.uid

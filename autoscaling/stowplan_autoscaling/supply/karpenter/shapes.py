@@ -24,6 +24,7 @@ from stowplan_scheduler.objects import (
     PodSpec,
     ResourceMap,
     ResourceRequirements,
+    Toleration,
 )
 from stowplan_scheduler.quantity import NANOS
 from stowplan_scheduler.resources import pod_requests
@@ -39,18 +40,34 @@ _MEMO_LIMIT: Final = 1 << 16
 _NO_NODE: Final = ""
 
 
+class Footing:
+    """What a pod asks of a node as such: the same for all shapes that ask the same, so it compares by identity.
+
+    None of the requirements holds for a node without the label. A node that takes such a pod is required no more than
+    it was before, and so two such pods that go to one node share nothing but its room.
+    """
+
+    __slots__ = ("demand", "requirements", "tolerations")
+
+    def __init__(self, demand: Demand, requirements: Requirements, tolerations: tuple[Toleration, ...]) -> None:
+        self.demand = demand
+        self.requirements = requirements
+        self.tolerations = tolerations
+
+
 class Shape:
     """A kind of pod. Amounts in nano units; `requests` counts one of "pods".
 
     `requirements` take the heaviest preference for a must, unless preferences are ignored; `strict` only what really
     must be. What is asked of the host name stands apart, in `host` and `strict_host`: names of hosts are never shared.
     `is_valid`: whether Karpenter takes such pods on, once that was asked. `keeps_others_out`: there is required
-    anti-affinity.
+    anti-affinity; `has_terms`: there is spread, affinity or anti-affinity of any kind. `footing`: where the shape asks
+    nothing of a node that cannot be said without naming pods, ports or hosts.
     """
 
     __slots__ = (
-        "demand", "has_claims", "host", "is_valid", "keeps_others_out", "key", "labels", "looser", "namespace",
-        "ports", "requests", "requirements", "spec", "strict", "strict_host", "tolerations",
+        "demand", "footing", "has_claims", "has_terms", "host", "is_valid", "keeps_others_out", "key", "labels",
+        "looser", "namespace", "ports", "requests", "requirements", "spec", "strict", "strict_host", "tolerations",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +92,19 @@ class Shape:
         self.looser: dict[bool, Shape | None] = {}
         self.is_valid: bool | None = None
         self.keeps_others_out = bool(anti_terms(spec))
+        self.has_terms = bool(spec.topology_spread_constraints) or has_affinity_terms(spec)
+        self.footing: Footing | None = None
+
+
+def has_affinity_terms(spec: PodSpec) -> bool:
+    """Whether a pod has affinity to other pods or anti-affinity, required or preferred."""
+    wishes = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity) if spec.affinity else ()
+    return any(
+        wish.required_during_scheduling_ignored_during_execution
+        or wish.preferred_during_scheduling_ignored_during_execution
+        for wish in wishes
+        if wish is not None
+    )
 
 
 def anti_terms(spec: PodSpec) -> Sequence[PodAffinityTerm]:
@@ -118,6 +148,7 @@ class Shapes:
         self.axis = axis
         self._ignore_preferences = ignore_preferences
         self._known: dict[bytes, Shape] = {}
+        self._footings: dict[tuple[Demand, Requirements, tuple[Toleration, ...]], Footing] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
     def of(self, pod: Pod) -> Shape:
@@ -161,5 +192,19 @@ class Shapes:
         if len(self._known) > _MEMO_LIMIT:
             self._known.clear()
         shape = Shape(key, namespace, labels, spec, requests, self.axis, ignore_preferences=self._ignore_preferences)
+        shape.footing = self._footing(shape)
         self._known[key] = shape
         return shape
+
+    def _footing(self, shape: Shape) -> Footing | None:
+        if shape.ports or shape.has_claims or shape.host is not None:
+            return None
+        if any(requirement.tolerates_absence for requirement in shape.requirements):
+            return None
+        key = (shape.demand, shape.requirements, shape.tolerations)
+        known = self._footings.get(key)
+        if known is None:
+            if len(self._footings) > _MEMO_LIMIT:
+                self._footings.clear()
+            known = self._footings[key] = Footing(*key)
+        return known

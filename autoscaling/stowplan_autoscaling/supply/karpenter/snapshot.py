@@ -25,8 +25,9 @@ from .node_rows import NodeRows
 from .pool_counts import PoolCounts, count_nodes
 from .requirements import Algebra, Requirements
 from .room import Room
-from .shapes import Shape
+from .shapes import Footing, Shape
 from .state_nodes import KnownPod, StateNode
+from .taints import TaintMemo
 
 Times = NDArray[np.int64]
 
@@ -51,7 +52,7 @@ class Snapshot:
 
     def __init__(
         self, state: ClusterState, rows: NodeRows, pools: Mapping[str, NodePool], pending: Sequence[KnownPod],
-        algebra: Algebra, axis: Axis,
+        algebra: Algebra, taints: TaintMemo, axis: Axis,
     ) -> None:  # fmt: skip
         self.version = state.version
         self.pending = pending
@@ -74,14 +75,19 @@ class Snapshot:
         self.settled: Times | None = None
         if any(when is not None for when in settled):
             self.settled = np.array([_NEVER if when is None else when for when in settled], dtype=np.int64)
+        self._algebra = algebra
+        self._taint_memo = taints
         self._axis = axis
         self._columns: dict[int, Column] = {}
         self._capacities: dict[str, dict[str, int]] = {}
+        self._lists: dict[int, list[int]] = {}
         self._fitting: dict[Demand, Mask] = {}
+        self._takers: dict[Footing, list[int]] = {}
+        self._settled_takers: dict[Footing, list[int]] = {}
         self.room = Room(self, self.sound)
         self._settled_room = self.room
         self._settled_until = _NEVER
-        """Before this moment, `_settled_room` is what it says."""
+        """Before this moment, no other node will have settled."""
         self._counts: PoolCounts | None = None
         self._classes: list[LabelClass] | None = None
         self._holders: list[tuple[StateNode, KnownPod]] | None = None
@@ -96,6 +102,13 @@ class Snapshot:
             self._columns[column] = known
         return known
 
+    def listed(self, column: int) -> list[int]:
+        """The same as a list; not to be changed."""
+        known = self._lists.get(column)
+        if known is None:
+            known = self._lists[column] = self.column(column).tolist()
+        return known
+
     def fitting(self, demand: Demand) -> Mask:
         """The rows with room for a pod that demands this; not to be changed."""
         known = self._fitting.get(demand)
@@ -105,6 +118,30 @@ class Snapshot:
                 known &= self.column(column) >= amount
             known.setflags(write=False)
             self._fitting[demand] = known
+        return known
+
+    def takers(self, footing: Footing) -> list[int]:
+        """The rows that would take a pod with this footing, in order; not to be changed."""
+        known = self._takers.get(footing)
+        if known is None:
+            joined, tolerated = self._algebra.on_node, self._taint_memo.tolerated
+            known = self._takers[footing] = [
+                row
+                for row in np.flatnonzero(self.fitting(footing.demand)).tolist()
+                if joined(self.requirements[row], footing.requirements) is not None
+                and tolerated(self.taints[row], footing.tolerations)
+            ]
+        return known
+
+    def settled_takers(self, footing: Footing, now: int) -> list[int]:
+        """Those of them that have settled. `now` never comes before that of an earlier question."""
+        if self.settled is None:
+            return self.takers(footing)
+        self._see_settled(now)
+        known = self._settled_takers.get(footing)
+        if known is None:
+            settled = self.settled
+            known = self._settled_takers[footing] = [row for row in self.takers(footing) if settled[row] <= now]
         return known
 
     def capacity(self, pool: str) -> Amounts:
@@ -129,13 +166,16 @@ class Snapshot:
 
     def settled_room(self, now: int) -> Room:
         """The room on the nodes that have settled. `now` never comes before that of an earlier question."""
-        if self.settled is None:
-            return self.room
-        if now >= self._settled_until:
-            has_settled = self.settled <= now
-            self._settled_room = Room(self, self.sound & has_settled)
-            self._settled_until = int(self.settled[~has_settled].min(initial=_LAST))
+        self._see_settled(now)
         return self._settled_room
+
+    def _see_settled(self, now: int) -> None:
+        if self.settled is None or now < self._settled_until:
+            return
+        has_settled = self.settled <= now
+        self._settled_room = Room(self, self.sound & has_settled)
+        self._settled_takers.clear()
+        self._settled_until = int(self.settled[~has_settled].min(initial=_LAST))
 
     def classes(self) -> list[LabelClass]:
         """The pods on nodes that count in topology, by namespace and labels."""

@@ -13,6 +13,7 @@ from typing import Final
 from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_scheduler.objects import Node, Pod, Taint
 from stowplan_scheduler.quantity import NANOS
+from stowplan_scheduler.timestamps import parse_time
 
 from .amounts import NODES, add, nano_amounts, subtracted
 from .host_ports import PortUse
@@ -29,13 +30,24 @@ _NONE: Final[Mapping[str, str]] = {}
 class KnownPod:
     """A pod with its shape."""
 
-    __slots__ = ("is_daemon", "key", "pod", "shape")
+    __slots__ = ("_turn", "is_daemon", "key", "pod", "shape")
 
     def __init__(self, pod: Pod, shape: Shape) -> None:
         self.pod = pod
         self.key = pod.key
         self.shape = shape
         self.is_daemon = is_daemon(pod)
+        self._turn: tuple[int, int, int, str] | None = None
+
+    @property
+    def turn(self) -> tuple[int, int, int, str]:
+        """When it is the pod's turn in a round: the most cpu first, then the most memory, the oldest, then by uid."""
+        known = self._turn
+        if known is None:
+            meta, requests = self.pod.metadata, self.shape.requests
+            when = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
+            known = self._turn = -requests.get("cpu", 0), -requests.get("memory", 0), when, meta.uid
+        return known
 
 
 class StateNode:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,14 @@ class ShapeRules(NamedTuple):
     counted_in: tuple[Group, ...]
     holds: tuple[Group, ...]
 
+    @property
+    def are_none(self) -> bool:
+        """Whether topology has nothing to do with the shape."""
+        return not (self.hosts or self.others or self.counted_in or self.holds)
+
+
+NO_RULES: Final = ShapeRules((), (), (), ())
+
 
 class Topology:
     """The groups of a round.
@@ -70,7 +78,8 @@ class Topology:
         self._universe = universe
         self._gone = gone
         self._ignore_preferences = ignore_preferences
-        self._moving = {known.key: known for known in moving}
+        self._moving_pods = moving
+        self._moving_by_key: dict[str, KnownPod] | None = None
         self._groups: dict[GroupKey, Group] = {}
         self._inverse: dict[GroupKey, Group] = {}
         self._claim_rows: dict[str, int] = {}
@@ -82,10 +91,18 @@ class Topology:
             if known.key not in self._moving:
                 self._hold(known.shape, node)
 
+    @property
+    def _moving(self) -> dict[str, KnownPod]:
+        if self._moving_by_key is None:
+            self._moving_by_key = {known.key: known for known in self._moving_pods}
+        return self._moving_by_key
+
     # ---- groups ----------------------------------------------------------------------------------------------------
 
     def rules(self, shape: Shape) -> ShapeRules:
         """What topology says about a shape; its groups are made if they are new."""
+        if not (shape.has_terms or self._groups or self._inverse):
+            return NO_RULES
         known = self._rules.get(shape)
         if known is not None:
             return known
