@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from .amounts import Demand
-    from .instance_types import Mask
+    from .instance_types import Column, Mask
     from .snapshot import Snapshot
 
 
@@ -19,23 +19,31 @@ class Room:
     def __init__(self, snapshot: Snapshot, mask: Mask) -> None:
         self._snapshot = snapshot
         self._mask = mask
-        self._takers: dict[Demand, tuple[list[bool], int]] = {}
+        self._holds: dict[Demand, tuple[list[int], int]] = {}
+        self._amounts: dict[int, Column] = {}
         self._left: dict[int, tuple[list[int], int]] = {}
 
-    def takes(self, demand: Demand, gone: Sequence[int]) -> bool:
-        """Whether one of the other rows has room for a pod that demands this."""
-        known = self._takers.get(demand)
+    def holds(self, demand: Demand, gone: Iterable[int]) -> int:
+        """How many pods that demand this the other rows have room for, if no other pod goes there."""
+        known = self._holds.get(demand)
         if known is None:
-            mask = self._snapshot.fitting(demand) & self._mask
-            known = self._takers[demand] = mask.tolist(), int(np.count_nonzero(mask))
-        is_taker, count = known
-        return count > len(gone) or count > sum([is_taker[row] for row in gone])
+            counts = np.where(self._mask, self._snapshot.counts(demand), 0)
+            known = self._holds[demand] = counts.tolist(), int(counts.sum())
+        count_of, total = known
+        return total - sum([count_of[row] for row in gone])
+
+    def amounts(self, column: int) -> Column:
+        """What is left of a resource on each row; one that has less than nothing counts as nothing."""
+        known = self._amounts.get(column)
+        if known is None:
+            known = self._amounts[column] = np.where(self._mask, self._snapshot.column(column), 0).clip(min=0)
+        return known
 
     def left(self, column: int, gone: Sequence[int]) -> int:
-        """What is left of a resource on the other rows together; a row that has less than nothing counts as nothing."""
+        """What is left of a resource on the other rows together."""
         known = self._left.get(column)
         if known is None:
-            amounts = np.where(self._mask, self._snapshot.column(column), 0).clip(min=0)
+            amounts = self.amounts(column)
             known = self._left[column] = amounts.tolist(), int(amounts.sum())
         amounts_of, total = known
         return total - sum([amounts_of[row] for row in gone])

@@ -31,7 +31,7 @@ from .options import BEST_EFFORT, Options
 from .pending import pending_pods
 from .pods import PENDING, is_provisionable
 from .requirements import Algebra
-from .shapes import Shape, Shapes
+from .shapes import Footing, Shape, Shapes
 from .snapshot import Snapshot
 from .state_nodes import KnownPod, StateNode
 from .taints import TaintMemo
@@ -66,6 +66,8 @@ class Catalogue:
         )
         self.rows = NodeRows(daemons)
         self.universe = DomainUniverse(self.pools, tables)
+        self.launchable: dict[Footing, bool] = {}
+        """Whether there is a machine for a pod that looks at nothing but the node, as far as that was asked."""
         self.tolerates_soft_taints = any(t.effect == PREFER_NO_SCHEDULE for pool in self.pools for t in pool.taints)
 
 

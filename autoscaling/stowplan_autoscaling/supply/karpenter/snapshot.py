@@ -82,6 +82,7 @@ class Snapshot:
         self._capacities: dict[str, dict[str, int]] = {}
         self._lists: dict[int, list[int]] = {}
         self._fitting: dict[Demand, Mask] = {}
+        self._pod_counts: dict[Demand, Column] = {}
         self._takers: dict[Footing, list[int]] = {}
         self._settled_takers: dict[Footing, list[int]] = {}
         self.room = Room(self, self.sound)
@@ -118,6 +119,18 @@ class Snapshot:
                 known &= self.column(column) >= amount
             known.setflags(write=False)
             self._fitting[demand] = known
+        return known
+
+    def counts(self, demand: Demand) -> Column:
+        """How many pods that demand this each row has room for; not to be changed."""
+        known = self._pod_counts.get(demand)
+        if known is None:
+            known = np.full(len(self.active), _LAST, dtype=np.int64)
+            for column, amount in demand:
+                known = np.minimum(known, self.column(column) // amount)
+            known = np.where(self.sound, known.clip(min=0), 0)
+            known.setflags(write=False)
+            self._pod_counts[demand] = known
         return known
 
     def takers(self, footing: Footing) -> list[int]:

@@ -17,7 +17,7 @@ from stowplan_autoscaling.supply.karpenter.disruption import (
     Wait,
     simulation,
 )
-from stowplan_autoscaling.supply.karpenter.disruption.bounds import is_hopeless
+from stowplan_autoscaling.supply.karpenter.disruption.bounds import are_hopeless_alone, is_hopeless
 from stowplan_autoscaling.supply.karpenter.disruption.consolidation import VainLook
 from stowplan_autoscaling.supply.karpenter.disruption.methods import Method
 from stowplan_autoscaling.supply.karpenter.labels import ZONE
@@ -145,10 +145,16 @@ def crowd(drawn: np.random.Generator, world: World) -> None:
 def test_what_is_called_hopeless_would_not_have_worked(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the moves that are asked about some are hopeless and others are not."""
     calls: list[bool] = []
+    alone: list[bool] = []
 
     def counted(*arguments: Any) -> bool:
         calls.append(is_hopeless(*arguments))
         return calls[-1]
+
+    def all_counted(*arguments: Any) -> list[bool]:
+        found = are_hopeless_alone(*arguments)
+        alone.extend(found)
+        return found
 
     for seed in range(16):
         drawn = np.random.default_rng(100 + seed)
@@ -159,11 +165,15 @@ def test_what_is_called_hopeless_would_not_have_worked(policy: str, monkeypatch:
             for step in steps(drawn, 50):
                 step(world)
         monkeypatch.setattr(simulation, "is_hopeless", counted)
+        monkeypatch.setattr(simulation, "are_hopeless_alone", all_counted)
         quick = consolidations(world)
         monkeypatch.setattr(simulation, "is_hopeless", lambda *_: False)
+        monkeypatch.setattr(simulation, "are_hopeless_alone", lambda _, __, found, *___: [False] * len(found))
         assert consolidations(world) == quick, seed
     assert any(calls)
     assert not all(calls)
+    assert any(alone)
+    assert not all(alone)
 
 
 def test_a_round_sees_pods_that_came_after_the_last_one() -> None:

@@ -20,8 +20,8 @@ from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod, StateNode
 
-from .bounds import PodLoad, load_of
 from .cost import NODE_COST, disruption_cost, node_price
+from .loads import PodLoad, load_of
 
 
 @dataclass(frozen=True, slots=True)

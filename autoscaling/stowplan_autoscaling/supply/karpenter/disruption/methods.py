@@ -224,11 +224,12 @@ class SingleNode(Consolidation):
         now: int,
     ) -> tuple[Command | None, bool]:  # fmt: skip
         held_back = False
-        for candidate in in_turns(candidates):
+        ordered = in_turns(candidates)
+        for candidate, is_hopeless in zip(ordered, scene.are_hopeless_alone(ordered, now), strict=True):
             if not budgets[candidate.pool.name]:
                 held_back = True
                 continue
-            if not may_pass(candidate, totals):
+            if is_hopeless or not may_pass(candidate, totals):
                 continue
             command = consolidate(scene, [candidate], now)
             if command is not None and approves(command, totals, scene.undefined):

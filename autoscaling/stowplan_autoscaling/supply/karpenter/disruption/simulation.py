@@ -6,7 +6,6 @@ Follows SimulateScheduling of pkg/controllers/disruption/helpers.go, Karpenter c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from stowplan_autoscaling.supply.karpenter.cluster_state import ClusterState
 from stowplan_autoscaling.supply.karpenter.provisioner import leaving_pods
@@ -14,19 +13,21 @@ from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue, Engine, R
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod
 
-from .bounds import PodLoad, is_hopeless, load_of, together
+from .bounds import are_hopeless_alone, is_hopeless
 from .candidates import Candidate, total_price
+from .loads import PodLoad, load_of, others_load, together
 
 UNINITIALIZED = "would schedule against an uninitialized node"
 
 
-@dataclass(frozen=True, slots=True)
 class Scene:
-    """What disruption methods look at: the engine, what can be had, and the cluster."""
+    """What disruption methods look at: the engine, what can be had, and the cluster, at one moment."""
 
-    engine: Engine
-    catalogue: Catalogue
-    state: ClusterState
+    def __init__(self, engine: Engine, catalogue: Catalogue, state: ClusterState) -> None:
+        self.engine = engine
+        self.catalogue = catalogue
+        self.state = state
+        self._others: tuple[Snapshot, int, list[KnownPod], PodLoad] | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -54,6 +55,24 @@ class Scene:
             return load_of(self.moving(candidates, now))
         return together([candidate.load for candidate in candidates])
 
+    def _beside(self, now: int) -> tuple[list[KnownPod], PodLoad]:
+        """The pods that leave anyway, and what those demand that find a place in every round that is of use."""
+        snapshot, known = self.snapshot, self._others
+        if known is None or known[0] is not snapshot or known[1] != now:
+            leaving = leaving_pods(snapshot, now)
+            load = others_load(self.engine, self.catalogue, snapshot, leaving)
+            known = self._others = snapshot, now, leaving, load
+        return known[2], known[3]
+
+    def are_hopeless_alone(self, candidates: Sequence[Candidate], now: int) -> list[bool]:
+        """Which of the candidates can be left out: consolidation of one of them alone would come to nothing."""
+        if self.snapshot.limits.are_any or not candidates:
+            # What moves depends on the budgets, pod by pod.
+            return [False] * len(candidates)
+        _, others = self._beside(now)
+        found = are_hopeless_alone(self.snapshot, self.catalogue, candidates, others, now)
+        return [hopeless and not each.is_guarded for hopeless, each in zip(found, candidates, strict=True)]
+
     def without(self, candidates: Sequence[Candidate], now: int, *, consolidating: bool) -> Results | None:
         """The scheduling round without the candidates; None if one of them is on its way out already.
 
@@ -64,12 +83,12 @@ class Scene:
         gone = [candidate.name for candidate in candidates]
         if not snapshot.deleting_names.isdisjoint(gone):
             return None
+        leaving, others = self._beside(now)
         if consolidating and is_hopeless(
-            snapshot, self.catalogue, gone, self._load(candidates, now), total_price(candidates), now
+            snapshot, self.catalogue, gone, self._load(candidates, now), others, total_price(candidates), now
         ):
             return None
         moving = self.moving(candidates, now)
-        leaving = leaving_pods(snapshot, now)
         round_ = Scheduler(
             self.engine, self.catalogue, self.state, snapshot, now, [*moving, *leaving], gone,
             consolidating=consolidating,
