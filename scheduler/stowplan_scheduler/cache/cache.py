@@ -19,7 +19,7 @@ from .errors import CacheCorruptedError, CacheError
 from .image_states import ImageStates
 from .node_info import NodeInfo, add_counts, claim_keys, pod_changes
 from .node_tree import NodeTree
-from .snapshot import RowChange, Snapshot, SnapshotDelta, SnapshotInconsistent
+from .snapshot import NO_PODS, RowChange, Snapshot, SnapshotDelta, SnapshotInconsistent
 
 __all__ = ["Cache", "CacheCorruptedError", "CacheError", "PodRef", "SnapshotInconsistent"]
 
@@ -30,7 +30,17 @@ PodRef = PodInfo | Pod
 class Cache:
     """Nodes and the pods on them. Pods are known by uid, nodes by name."""
 
-    __slots__ = ("_assumed", "_claim_changes", "_generation", "_images", "_nodes", "_pods", "_served", "_tree")
+    __slots__ = (
+        "_assumed",
+        "_claim_changes",
+        "_generation",
+        "_images",
+        "_nodes",
+        "_pods",
+        "_priorities",
+        "_served",
+        "_tree",
+    )
 
     def __init__(self) -> None:
         """Nothing known yet."""
@@ -41,6 +51,7 @@ class Cache:
         self._assumed: set[str] = set()
         self._images = ImageStates()
         self._generation = 0
+        self._priorities: dict[int, int] = {}
         # Changes of the uses of claims since the last snapshot.
         self._claim_changes: dict[str, int] = {}
         # Journals and claim changes count from the last update of this snapshot.
@@ -153,6 +164,7 @@ class Cache:
         node.add_pod(info)
         self._touch(name, node)
         self._pods[info.uid] = info
+        add_counts(self._priorities, (info.priority,), 1)
         if info.shape.pod.spec.volumes:
             add_counts(self._claim_changes, claim_keys(info.shape), 1)
 
@@ -166,6 +178,7 @@ class Cache:
             # The last pod of a ghost takes the ghost along.
             del self._nodes[name]
         del self._pods[held.uid]
+        add_counts(self._priorities, (held.priority,), -1)
         self._assumed.discard(held.uid)
         if held.shape.pod.spec.volumes:
             add_counts(self._claim_changes, claim_keys(held.shape), -1)
@@ -253,6 +266,7 @@ class Cache:
             # Upstream loses count when a pod leaves a ghost. It notices by a negative number, and starts again.
             lay_out = not snapshot.apply_claim_changes(self._claim_changes)
         self._claim_changes.clear()
+        snapshot.lowest_priority = min(self._priorities, default=NO_PODS)
         if lay_out:
             snapshot.lay_out(self._tree.names(), delta)
         else:

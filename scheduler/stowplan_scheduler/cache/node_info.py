@@ -9,9 +9,9 @@ staging/src/k8s.io/kube-scheduler/framework/types.go of Kubernetes v1.37.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from stowplan_scheduler.framework.pod_info import HostPort, PodInfo, PodShape
 from stowplan_scheduler.objects import Node
@@ -29,6 +29,11 @@ MAX_JOURNAL: Final = 256
 """A longer journal is dropped: an idle scheduler takes no snapshot for hours, and comparing two lists is cheap."""
 
 NO_PODS: Final[tuple[PodInfo, ...]] = ()
+
+K = TypeVar("K", bound=Hashable)
+
+Amounts = tuple[Hashable, ...]
+"""What a node has, and what its pods ask for, as one value to compare."""
 
 
 class HostPortInfo:
@@ -150,6 +155,25 @@ class NodeInfo:
     def name(self) -> str:
         """The node's name, "" for a ghost."""
         return "" if self.node is None else self.node.metadata.name
+
+    @property
+    def amounts(self) -> Amounts:
+        """All amounts that a rule may compare: allocatable, requested in both ways of counting, number of pods."""
+        has, used = self.allocatable, self.requested
+        return (
+            used.milli_cpu,
+            used.memory,
+            self.non_zero_cpu,
+            self.non_zero_memory,
+            len(self.pods),
+            has.milli_cpu,
+            has.memory,
+            has.allowed_pod_number,
+            has.ephemeral_storage,
+            used.ephemeral_storage,
+            tuple(sorted(has.scalar.items())) if has.scalar else (),
+            tuple(sorted(used.scalar.items())) if used.scalar else (),
+        )
 
     def add_pod(self, info: PodInfo) -> None:
         """Put a pod at the end of the list."""
@@ -304,7 +328,7 @@ class NodeInfo:
         return f"NodeInfo({self.name or 'ghost'}, row={self.row}, pods={self.pods})"
 
 
-def add_counts(counts: dict[str, int], keys: Iterable[str], amount: int) -> None:
+def add_counts(counts: dict[K, int], keys: Iterable[K], amount: int) -> None:
     """Add `amount` for each key; a key that comes to nothing is forgotten."""
     for key in keys:
         counts[key] = counts.get(key, 0) + amount

@@ -9,11 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import Final
 
 import msgspec
 
 from .errors import CacheError
 from .node_info import JournalEntry, NodeInfo, add_counts
+
+NO_PODS: Final = (1 << 63) - 1
+"""Stands for the lowest priority where there are no pods."""
 
 _row = attrgetter("row")
 
@@ -57,13 +61,15 @@ class Snapshot:
 
     `node_info_list` is in the order of the node tree when it was last laid out, and `node_info_list[i].row == i`.
     `have_pods_with_affinity` and `have_pods_with_required_anti_affinity` are in the same order.
-    `used_pvc_ref_counts`: namespace/name of a claim -> number of uses by pods.
+    `used_pvc_ref_counts`: namespace/name of a claim -> number of uses by pods. No pod has a priority below
+    `lowest_priority`; NO_PODS without pods.
     """
 
     __slots__ = (
         "generation",
         "have_pods_with_affinity",
         "have_pods_with_required_anti_affinity",
+        "lowest_priority",
         "node_info_list",
         "node_info_map",
         "used_pvc_ref_counts",
@@ -76,6 +82,7 @@ class Snapshot:
         self.have_pods_with_affinity: list[NodeInfo] = []
         self.have_pods_with_required_anti_affinity: list[NodeInfo] = []
         self.used_pvc_ref_counts: dict[str, int] = {}
+        self.lowest_priority = -NO_PODS
         self.generation = 0
 
     def __len__(self) -> int:

@@ -6,53 +6,117 @@ row; a Status object is made only for the distinct ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan_scheduler.cache.flags import all_true
 from stowplan_scheduler.cache.node_table import Int32s
 
+from .interface import ReasonTable
 from .memo import REASON_BITS
-from .status import SUCCESS, Status
+from .status import SUCCESS, Code, Status
 
 NO_NODES = "no nodes available to schedule pods"
 
-_NO_ROWS: NDArray[np.intp] = np.zeros(0, np.intp)
-_NO_VERDICTS: Int32s = np.zeros(0, np.int32)
+
+class Verdicts:
+    """Verdicts of rows that all failed, in no particular order, and the Status behind each distinct one.
+
+    `rows` and `verdicts` have shape (n,). Not to be changed: pods that fail alike share them, and what is worked out
+    from them is kept.
+    """
+
+    __slots__ = ("_counts", "_pending", "_unresolved", "rows", "statuses", "verdicts")
+
+    def __init__(self, rows: NDArray[np.intp], verdicts: Int32s, statuses: Mapping[int, Status]) -> None:
+        """`statuses` maps at least every verdict there is to its Status."""
+        self.rows = rows
+        self.verdicts = verdicts
+        self.statuses = statuses
+        self._counts: tuple[tuple[Status, int], ...] | None = None
+        self._pending: tuple[frozenset[str], frozenset[str]] | None = None
+        self._unresolved: NDArray[np.intp] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def counts(self) -> tuple[tuple[Status, int], ...]:
+        """Each distinct status with the number of rows that have it, in order of verdict."""
+        if self._counts is None:
+            kinds = distinct(self.verdicts)
+            sizes = [len(self.verdicts)] if len(kinds) == 1 else [int((self.verdicts == each).sum()) for each in kinds]
+            self._counts = tuple([(self.statuses[each], size) for each, size in zip(kinds, sizes, strict=True)])
+        return self._counts
+
+    def plugins(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Who rejected, and who waits for an outside party (status Pending)."""
+        if self._pending is None:
+            pending = [status.plugin for status, _ in self.counts() if status.code is Code.PENDING]
+            others = [status.plugin for status, _ in self.counts() if status.code is not Code.PENDING]
+            self._pending = frozenset(others), frozenset(pending)
+        return self._pending
+
+    def resolvable(self) -> NDArray[np.intp]:
+        """The rows whose status is Unschedulable, ascending: removing pods may change it."""
+        if self._unresolved is None:
+            hopeful = [each for each, status in self.statuses.items() if status.code is Code.UNSCHEDULABLE]
+            rows = self.rows
+            if len(hopeful) < len(self.statuses):
+                rows = rows[np.isin(self.verdicts, hopeful)]
+            self._unresolved = np.sort(rows)
+        return self._unresolved
+
+    def status_of(self, row: int) -> Status | None:
+        """The status of a row; None if it is none of these."""
+        found = (self.rows == row).nonzero()[0]
+        return self.statuses[int(self.verdicts[found[-1]])] if len(found) else None
+
+    def then(self, later: Verdicts) -> Verdicts:
+        """Both, where a row that was visited twice has its later verdict."""
+        kept = ~np.isin(self.rows, later.rows)
+        return Verdicts(
+            np.concatenate([self.rows[kept], later.rows]),
+            np.concatenate([self.verdicts[kept], later.verdicts]),
+            {**self.statuses, **later.statuses},
+        )
+
+
+NO_VERDICTS = Verdicts(np.zeros(0, np.intp), np.zeros(0, np.int32), {})
 
 
 class Diagnosis(msgspec.Struct):
     """Verdicts of the visited nodes that failed, and of the nodes that were left out.
 
-    `rows` and `verdicts` run in visiting order (a failed nominated node first; its row may come again with the normal
-    search, which replaces it). `statuses` maps a verdict to its Status. `absent` is the status of all other nodes.
+    `failed` may hold a nominated node that failed first; its row may come again with the normal search, which replaces
+    it. `absent` is the status of all other nodes.
     """
 
     node_count: int = 0
-    rows: NDArray[np.intp] = _NO_ROWS
-    verdicts: Int32s = _NO_VERDICTS
-    statuses: dict[int, Status] = {}
+    failed: Verdicts = NO_VERDICTS
     absent: Status = SUCCESS
     pre_filter_message: str = ""
     post_filter_message: str = ""
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
 
-    def counts(self) -> Iterator[tuple[Status, int]]:
-        """Each distinct status with the number of nodes that have it, in order of verdict."""
-        kinds = distinct(self.verdicts)
-        if len(kinds) == 1:
-            yield self.statuses[kinds[0]], len(self.verdicts)
-            return
-        for verdict in kinds:
-            yield self.statuses[verdict], int(np.count_nonzero(self.verdicts == verdict))
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows of the failed nodes."""
+        return self.failed.rows
+
+    def add(self, failed: Verdicts) -> None:
+        """More nodes failed."""
+        self.failed = self.failed.then(failed) if len(self.failed) else failed
+        rejecting, pending = failed.plugins()
+        self.unschedulable_plugins = self.unschedulable_plugins | rejecting if self.unschedulable_plugins else rejecting
+        self.pending_plugins = self.pending_plugins | pending if self.pending_plugins else pending
 
     def status_of(self, row: int) -> Status:
         """The status of one node."""
-        found = np.flatnonzero(self.rows == row)
-        return self.statuses[int(self.verdicts[found[-1]])] if len(found) else self.absent
+        return self.failed.status_of(row) or self.absent
 
     def message(self) -> str:
         """FitError.Error(): "0/N nodes are available: ..."."""
@@ -72,10 +136,10 @@ class Diagnosis(msgspec.Struct):
     def reason_counts(self) -> Mapping[str, int]:
         """How many nodes give each reason; a node with two reasons counts for both."""
         counts: dict[str, int] = {}
-        for status, count in self.counts():
+        for status, count in self.failed.counts():
             for reason in status.reasons:
                 counts[reason] = counts.get(reason, 0) + count
-        missing = self.node_count - len(self.rows)
+        missing = self.node_count - len(self.failed)
         if missing > 0:
             for reason in self.absent.reasons:
                 counts[reason] = counts.get(reason, 0) + missing
@@ -87,12 +151,12 @@ def distinct(verdicts: Int32s) -> list[int]:
     if not len(verdicts):
         return []
     first = int(verdicts[0])
-    return [first] if (verdicts == first).all() else np.unique(verdicts).tolist()
+    return [first] if all_true(verdicts == first) else np.unique(verdicts).tolist()
 
 
-def verdict_status(verdict: int, tables: Sequence[Sequence[Status]]) -> Status:
+def verdict_status(verdict: int, tables: Sequence[ReasonTable]) -> Status:
     """The Status of a verdict, given the reason table of every filter rule in order."""
-    return tables[(verdict >> REASON_BITS) - 1][verdict & ((1 << REASON_BITS) - 1)]
+    return tables[(verdict >> REASON_BITS) - 1].statuses[verdict & ((1 << REASON_BITS) - 1)]
 
 
 class SchedulingError(Exception):

@@ -116,10 +116,10 @@ class FilterCounts:
 
     def searched(self, search: Search, found: Found, candidates: int, verdicts: Int32s | None) -> None:
         """A search among so many candidates ended. `verdicts`: those of `found.failed`, None if nobody asked."""
-        visited = found.count + len(found.failed)
+        visited = found.count + found.failed_count
         # Where a search ends early it has looked at one feasible node too many.
         self.passed(found.count + (visited < candidates))
-        if len(found.failed):
+        if found.failed_count:
             self.judged(search.verdicts(found.failed) if verdicts is None else verdicts)
         if search.yields:
             self._twice(search, np.concatenate([as_array(found.rows), found.failed]), None, None)

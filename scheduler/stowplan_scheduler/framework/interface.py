@@ -133,6 +133,8 @@ class FilterPlugin(Plugin):
     filter_inputs: ClassVar[Inputs] = Inputs.CLUSTER
     filter_reads_requests: ClassVar[bool] = True
     """Whether the key depends on amounts of resources; if not, pods that differ only in those share the answer."""
+    filter_by_amounts: ClassVar[bool] = False
+    """Whether a ROW rule reads nothing of a node but `NodeInfo.amounts`: nodes alike in those share the answer."""
 
     def __init__(self) -> None:
         """Make the table of reasons."""
@@ -166,9 +168,11 @@ class ScorePlugin(Plugin):
     score_inputs: ClassVar[Inputs] = Inputs.CLUSTER
     score_reads_requests: ClassVar[bool] = True
     """As `filter_reads_requests`."""
+    score_by_amounts: ClassVar[bool] = False
+    """As `filter_by_amounts`."""
     normalizes: ClassVar[bool] = False
     in_range: ClassVar[bool] = False
-    """Final scores are in 0..100 by construction. Of other ROW rules each score that is kept is looked at."""
+    """Final scores are in 0..100 by construction. Those of other rules are looked at."""
 
     def score_key(self, pod: PodInfo) -> Hashable:
         """What `pre_score` and `score` read of the pod (NODE and ROW rules)."""

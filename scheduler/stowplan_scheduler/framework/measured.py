@@ -92,7 +92,7 @@ class MeasuredProfile(Profile):
         self._lap("Filter", _SUCCESS)
         counts = FilterCounts(self._hooks.evaluations, self.scheduler_name, search)
         # Whoever asked why nodes failed put those of this search at the end.
-        verdicts = diagnosis.verdicts[-len(found.failed) :] if len(diagnosis.rows) else None
+        verdicts = diagnosis.failed.verdicts[-found.failed_count :] if len(diagnosis.failed) else None
         counts.searched(search, found, candidates, verdicts)
         search.on_hypotheses = counts.hypothetical
 

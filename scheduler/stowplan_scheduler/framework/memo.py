@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_scheduler.cache.flags import all_true, any_true
+from stowplan_scheduler.cache.node_info import Amounts
 from stowplan_scheduler.cache.node_table import Bools, Int64s, NodeTable
 from stowplan_scheduler.cache.node_view import NodeView, Rows
 
@@ -30,6 +31,12 @@ A = TypeVar("A", ReasonIds, Scores)
 
 MAX_MEMO_BYTES = 64 << 20
 """Bound of one profile's memo. A bundle takes 13 bytes per node: 1,000 pod shapes at 5,000 nodes."""
+
+_FEW_ROWS = 8
+"""Of so many rows the answers are recalled one by one; for more, one computation for all is the shorter way."""
+
+_MOST_KNOWN = 512
+"""Amounts of which a bundle remembers the answer; beyond that it starts anew."""
 
 REASON_BITS = 16
 """A verdict is `slot << REASON_BITS | reason id`; 0 means that every rule lets the row pass."""
@@ -54,17 +61,14 @@ class _PerNode(Generic[A]):
         self._version = -1
         self._layout = -1
 
-    def follow(self, table: NodeTable, compute: Callable[[NodeView], A]) -> bool:
-        """Compute the rows whose node changed since the last time; whether there were any."""
-        if self._version == table.node_version:
-            return False
+    def follow(self, table: NodeTable, compute: Callable[[NodeView], A]) -> None:
+        """Compute the rows whose node changed since the last time."""
         if self._layout != table.layout:
             self.values = compute(NodeView(table, slice(0, table.size)))
         else:
             rows = (table.node_stamp > self._version).nonzero()[0]
             self.values[rows] = compute(NodeView(table, rows))
         self._version, self._layout = table.node_version, table.layout
-        return True
 
     @property
     def nbytes(self) -> int:
@@ -86,7 +90,8 @@ class NodeVerdicts(_PerNode[ReasonIds]):
 
     def refresh(self, table: NodeTable) -> None:
         """Follow the nodes' changes."""
-        if self.follow(table, lambda view: self.plugin.filter(self.state, view)):
+        if self._version != table.node_version:
+            self.follow(table, lambda view: self.plugin.filter(self.state, view))
             self.all_pass = not any_true(self.values)
 
 
@@ -104,8 +109,9 @@ class NodeScores(_PerNode[Scores]):
 
     def refresh(self, table: NodeTable) -> None:
         """Follow the nodes' changes."""
-        if not self.follow(table, lambda view: self.plugin.score(self.state, view)):
+        if self._version == table.node_version:
             return
+        self.follow(table, lambda view: self.plugin.score(self.state, view))
         raw = self.values
         self.uniform = None
         if len(raw) and (raw == raw[0]).all():
@@ -113,19 +119,19 @@ class NodeScores(_PerNode[Scores]):
 
 
 class NodeMask:
-    """Which rows pass all of some NODE rules; `passing` is None if every row does."""
+    """Which rows pass all of some NODE rules; `passing` is None if every row does. `version`: that of the nodes."""
 
-    __slots__ = ("_version", "passing", "verdicts")
+    __slots__ = ("passing", "verdicts", "version")
 
     def __init__(self, verdicts: tuple[NodeVerdicts, ...]) -> None:
         """Join the verdicts of these rules."""
         self.verdicts = verdicts
         self.passing: Bools | None = None
-        self._version = -1
+        self.version = -1
 
     def refresh(self, table: NodeTable) -> None:
         """Follow the nodes' changes."""
-        if self._version == table.node_version:
+        if self.version == table.node_version:
             return
         passing: Bools | None = None
         for verdict in self.verdicts:
@@ -134,7 +140,7 @@ class NodeMask:
                 ok = verdict.values == 0
                 passing = ok if passing is None else passing & ok
         self.passing = passing
-        self._version = table.node_version
+        self.version = table.node_version
 
     @property
     def nbytes(self) -> int:
@@ -146,19 +152,22 @@ class RowBundle:
     """ROW rules of one set of keys: `verdicts` (see REASON_BITS) and pre-summed weighted `scores` per row.
 
     `filters` holds (slot, plugin, state): the slot is the place of the rule among all filter rules, plus one.
-    `scorers` holds (plugin, state, weight).
+    `scorers` holds (plugin, state, weight). `is_complete`: every row is valid. `version` moves with the verdicts.
     """
 
     __slots__ = (
+        "_known",
         "_layout",
         "_position",
         "_touched",
         "_valid",
         "filters",
+        "is_complete",
         "out_of_range",
         "scorers",
         "scores",
         "verdicts",
+        "version",
     )
 
     def __init__(
@@ -171,50 +180,92 @@ class RowBundle:
         self.scorers = scorers
         self.out_of_range = False
         """Some score that was added up is not in 0..100: whoever reads sums must look at each."""
+        self.version = 0
+        self.is_complete = False
         self._layout = -1
         self._position = 0
         self._touched = False
         self.verdicts: Int32s = np.zeros(0, np.int32)
         self.scores: Int64s = np.zeros(0, np.int64)
         self._valid: Bools = np.zeros(0, np.bool_)
+        by_amounts = all(p.filter_by_amounts for _, p, _ in filters) and all(p.score_by_amounts for p, _, _ in scorers)
+        self._known: dict[Amounts, tuple[int, int]] | None = {} if by_amounts else None
+        """Verdict and score of nodes with these amounts, where nothing else is read: nodes that fill up alike pass
+        through the same few states, and one row costs as many array operations as a thousand."""
 
     def refresh(self, table: NodeTable) -> None:
-        """Mark the rows that changed since the last time."""
+        """Follow the rows that changed since the last time."""
+        log = table.rows
         if self._layout == table.layout:
-            if self._position == table.rows.end:
+            if self._position == log.end:
                 return
-            stale = table.rows.since(self._position)
+            stale = log.since(self._position)
             if stale is None:
                 self._valid[:] = False
+                self.is_complete = False
             elif self._touched:
-                self._valid[stale] = False
+                self._changed(table, stale if len(stale) == 1 else list(dict.fromkeys(stale)))
         else:
             self.verdicts = np.zeros(table.size, np.int32)
             self.scores = np.zeros(table.size, np.int64)
             self._valid = np.zeros(table.size, np.bool_)
             self._layout = table.layout
-            self._touched = False
-        self._position = table.rows.end
+            self._touched = self.is_complete = False
+            self.version += 1
+        self._position = log.end
+
+    def _changed(self, table: NodeTable, stale: list[int]) -> None:
+        """Recall the answers for these rows by their amounts; what is not known is computed, at once or when asked."""
+        if self._known is not None and len(stale) <= _FEW_ROWS:
+            stale = [row for row in stale if not self._recall(self._known, table, row)]
+            if not stale:
+                return
+        if self.is_complete:
+            self._compute(table, np.array(stale, np.intp))
+        else:
+            self._valid[stale] = False
+
+    def _recall(self, known: dict[Amounts, tuple[int, int]], table: NodeTable, row: int) -> bool:
+        answer = known.get(table.infos[row].amounts)
+        if answer is None:
+            return False
+        verdict, score = answer
+        if self.verdicts[row] != verdict:
+            self.verdicts[row] = verdict
+            self.version += 1
+        self.scores[row] = score
+        self._valid[row] = True
+        return True
 
     def ensure(self, table: NodeTable, rows: Rows) -> None:
         """Compute those of `rows` that are not valid; call `refresh` first."""
+        if self.is_complete:
+            return
         valid = self._valid[rows]
         if all_true(valid):
             return
-        missing: Rows
         if not self._touched and isinstance(rows, slice):
-            missing = rows
+            self._compute(table, rows)
         elif isinstance(rows, slice):
-            missing = (~valid).nonzero()[0]
-            missing += rows.start
+            self._compute(table, (~valid).nonzero()[0] + rows.start)
         else:
-            missing = rows[~valid]
-        view = NodeView(table, missing)
-        self.verdicts[missing] = self.judge(view)
+            self._compute(table, rows[~valid])
+        self.is_complete = all_true(self._valid)
+
+    def _compute(self, table: NodeTable, rows: Rows) -> None:
+        view = NodeView(table, rows)
+        self.verdicts[rows] = self.judge(view)
         if self.scorers:
-            self.scores[missing] = self.sum_scores(view)
-        self._valid[missing] = True
+            self.scores[rows] = self.sum_scores(view)
+        self._valid[rows] = True
         self._touched = True
+        self.version += 1
+        known = self._known
+        if known is not None and view.size <= _FEW_ROWS:
+            if len(known) > _MOST_KNOWN:
+                known.clear()
+            for row in view.row_numbers().tolist():
+                known[table.infos[row].amounts] = int(self.verdicts[row]), int(self.scores[row])
 
     def judge(self, view: NodeView) -> Int32s:
         """The verdict of each row of a view, hypothetical ones included."""

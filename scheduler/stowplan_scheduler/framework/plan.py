@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from stowplan_scheduler.cache.node_view import NodeView
 
+from .fitting import FittingRows
 from .interface import FilterPlugin, Inputs, PreFilterResult, ScorePlugin
 from .memo import Memo, NodeMask, NodeScores, NodeVerdicts, RowBundle
 from .status import Code, Status
@@ -39,6 +40,8 @@ class Plan:
     node_rules: tuple[tuple[Slot, NodeVerdicts], ...]
     mask: NodeMask
     bundle: RowBundle
+    fitting: FittingRows
+    """What mask and bundle come to."""
     cluster_filters: tuple[tuple[Slot, FilterPlugin], ...]
     node_scores: tuple[tuple[NodeScores, int], ...]
     cluster_scores: tuple[tuple[ScorePlugin, int], ...]
@@ -66,7 +69,7 @@ class _Part:
     """The rules of a profile that read amounts of resources, or those that do not, sorted for one pod."""
 
     __slots__ = (
-        "mask",
+        "node_keys",
         "node_rules",
         "node_scores",
         "results",
@@ -82,12 +85,12 @@ class _Part:
     def __init__(self) -> None:
         self.results: dict[str, PreFilterResult] = {}
         self.node_rules: list[tuple[Slot, NodeVerdicts]] = []
+        self.node_keys: list[Hashable] = []
         self.row_filters: list[RowFilter] = []
         self.row_scorers: list[tuple[int, RowScorer]] = []
         self.row_keys: list[Hashable] = []
         self.node_scores: list[tuple[NodeScores, int]] = []
         self.score_errors: list[tuple[int, Status]] = []
-        self.mask = NodeMask(())
         self.simple = True
 
 
@@ -135,10 +138,12 @@ class Planner:
         own = self._part(self._by_requests, pod, cluster)
         bundle_key = ("bundle", tuple(shared.row_keys), tuple(own.row_keys))
         bundle = memo.get(bundle_key, lambda: _bundle(shared, own), 13 * size)
-        node_rules, mask = shared.node_rules, shared.mask
+        node_rules, node_keys = shared.node_rules, tuple(shared.node_keys)
         if own.node_rules:
             node_rules = sorted([*shared.node_rules, *own.node_rules], key=lambda rule: rule[0])
-            mask = NodeMask(tuple(verdicts for _, verdicts in node_rules))
+            node_keys += tuple(own.node_keys)
+        mask = memo.get(("mask", node_keys), lambda: NodeMask(tuple(verdicts for _, verdicts in node_rules)), size)
+        fitting = memo.get(("fitting", node_keys, bundle_key), lambda: FittingRows(mask, bundle), 8 * size)
         errors = [*shared.score_errors, *own.score_errors]
         return Plan(
             results=(shared.results, own.results),
@@ -146,6 +151,7 @@ class Planner:
             node_rules=tuple(node_rules),
             mask=mask,
             bundle=bundle,
+            fitting=fitting,
             cluster_filters=self._cluster_filters,
             node_scores=(*shared.node_scores, *own.node_scores),
             cluster_scores=self._cluster_scores,
@@ -157,7 +163,6 @@ class Planner:
         part = _Part()
         for slot, plugin in rules.filters:
             self._sort_filter(part, slot, plugin, pod, cluster)
-        part.mask = NodeMask(tuple(verdicts for _, verdicts in part.node_rules))
         for place, scorer, weight in rules.scores:
             self._sort_score(part, place, scorer, weight, pod, cluster)
         return part
@@ -176,6 +181,7 @@ class Planner:
         size = cluster.table.size
         entry = self._memo.get(("verdicts", slot, key), lambda: NodeVerdicts(plugin, state), 2 * size)
         part.node_rules.append((slot, entry))
+        part.node_keys.append((slot, key))
 
     def _sort_score(
         self, part: _Part, place: int, plugin: ScorePlugin, weight: int, pod: PodInfo, cluster: Cluster

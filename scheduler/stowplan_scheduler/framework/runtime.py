@@ -16,7 +16,7 @@ import numpy as np
 from stowplan_scheduler.cache.node_view import NodeView
 
 from .cycle_state import CycleState
-from .diagnosis import NO_NODES, Diagnosis, FitError, SchedulingError, distinct, verdict_status
+from .diagnosis import NO_NODES, Diagnosis, FitError, SchedulingError, Verdicts, distinct, verdict_status
 from .interface import (
     BindPlugin,
     FilterPlugin,
@@ -128,7 +128,7 @@ class Profile:
         self.bind = self._at("bind", BindPlugin)
         self.post_bind = self._at("postBind", PostBindPlugin)
         self._planner = Planner(self.pre_filters, self.filters, self.scores, self.memo)
-        self._reasons = [plugin.reasons.statuses for plugin in self.filters]
+        self._reasons = [plugin.reasons for plugin in self.filters]
         self._heap_order = HeapOrder()
 
     def _at(self, point: str, kind: type[P]) -> tuple[P, ...]:
@@ -242,16 +242,16 @@ class Profile:
             listed = " ".join(sorted(diagnosis.unschedulable_plugins))
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
         found = self._find(search, candidates, start)
-        if found.count == 0 or len(diagnosis.rows) or (len(found.failed) and self._may_break()):
+        if found.count == 0 or len(diagnosis.rows) or (found.failed_count and self._may_break()):
             try:
-                self._diagnose(diagnosis, search, found.failed)
+                self._diagnose(diagnosis, search, found, candidates)
             except RuleBroke as failure:
                 failure.next_start = (start + _visited_before(failure.row, diagnosis, candidates, start)) % table.size
                 raise
             failed = len(diagnosis.rows)
         else:
             # Nobody asks why nodes failed if others fit.
-            failed = len(found.failed)
+            failed = found.failed_count
         self._searched(search, found, diagnosis, table.size if candidates is None else len(candidates))
         start = (start + found.count + failed) % table.size
         if found.count == 0:
@@ -272,11 +272,12 @@ class Profile:
         row = search.cluster.table.row_of.get(name)
         if row is None:
             return False
-        found = search.find(np.array([row], np.intp), 0, 1)
+        alone = np.array([row], np.intp)
+        found = search.find(alone, 0, 1)
         if not found.count:
             with suppress(RuleBroke):
                 # Upstream logs the error of this one node and goes on with the normal search.
-                self._diagnose(diagnosis, search, found.failed)
+                self._diagnose(diagnosis, search, found, alone)
         self._searched(search, found, diagnosis, 1)
         return found.count > 0
 
@@ -285,30 +286,33 @@ class Profile:
 
     def _may_break(self) -> bool:
         """Whether some filter rule has ever failed on a node; that must be seen even if other nodes fit."""
-        return any(plugin.reasons.has_errors for plugin in self.filters)
+        return any(reasons.has_errors for reasons in self._reasons)
 
-    def _diagnose(self, diagnosis: Diagnosis, search: Search, failed: RowArray) -> None:
-        """Add failed nodes to the diagnosis; raises RuleBroke for the first visited node on which a rule broke."""
-        if not len(failed):
+    def _diagnose(self, diagnosis: Diagnosis, search: Search, found: Found, candidates: RowArray | None) -> None:
+        """Add failed nodes to the diagnosis; raises RuleBroke for the first visited node on which a rule broke.
+
+        Where every row failed, and single nodes alone decided that, the next pod for which nothing else counts fails
+        just so.
+        """
+        if not found.failed_count:
             return
+        is_plain = candidates is None and not found.count and search.fitting() is not None
+        known = search.plan.fitting.refused if is_plain else None
+        if known is None:
+            known = self._verdicts(search, found.failed)
+            if is_plain:
+                search.plan.fitting.refused = known
+        diagnosis.add(known)
+
+    def _verdicts(self, search: Search, failed: RowArray) -> Verdicts:
+        """What the rules say of rows that failed. Raises RuleBroke."""
         verdicts = search.verdicts(failed)
         statuses = {verdict: verdict_status(verdict, self._reasons) for verdict in distinct(verdicts)}
         broken = [verdict for verdict, status in statuses.items() if status.code is Code.ERROR]
         if broken:
             first = int(np.flatnonzero(np.isin(verdicts, broken))[0])
             raise RuleBroke(statuses[int(verdicts[first])], int(failed[first]))
-        for verdict, status in statuses.items():
-            diagnosis.statuses[verdict] = status
-            if status.code is Code.PENDING:
-                diagnosis.pending_plugins |= {status.plugin}
-            else:
-                diagnosis.unschedulable_plugins |= {status.plugin}
-        if len(diagnosis.rows):
-            kept = ~np.isin(diagnosis.rows, failed)
-            diagnosis.rows = np.concatenate([diagnosis.rows[kept], failed])
-            diagnosis.verdicts = np.concatenate([diagnosis.verdicts[kept], verdicts])
-        else:
-            diagnosis.rows, diagnosis.verdicts = failed, verdicts
+        return Verdicts(failed, verdicts, statuses)
 
     def _rejected(self, outcome: PreFilterOutcome, node_count: int) -> Diagnosis:
         status = outcome.status

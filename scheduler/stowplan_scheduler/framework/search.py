@@ -7,10 +7,9 @@ findNodesThatPassFilters in pkg/scheduler/schedule_one.go of Kubernetes v1.37.2,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +35,7 @@ _SMALLEST_PIECE = 64
 class Nominations(Protocol):
     """What the search asks the nominator."""
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Sequence[str]:
         """Names of the nodes that pods are nominated to, in a fixed order."""
 
     def nominated_pods_for_node(self, node: str) -> Sequence[PodInfo]:
@@ -52,16 +51,29 @@ def nodes_to_find(count: int, percentage: int) -> int:
     return max(100, count * percentage // 100)
 
 
-class Found(msgspec.Struct):
-    """Feasible rows and, in visiting order, the visited rows that failed.
+class Found:
+    """Feasible rows, how many of them, and how many of the visited rows failed.
 
     `rows` is in row order where `shift` > 0: the first visited row is then rows[shift], and so on around.
     """
 
-    rows: Rows
-    count: int
-    shift: int
-    failed: RowArray
+    __slots__ = ("_failed", "count", "failed_count", "rows", "shift")
+
+    def __init__(
+        self, rows: Rows, count: int, shift: int, failed_count: int, failed: RowArray | Callable[[], RowArray]
+    ) -> None:
+        self.rows = rows
+        self.count = count
+        self.shift = shift
+        self.failed_count = failed_count
+        self._failed = failed
+
+    @property
+    def failed(self) -> RowArray:
+        """The visited rows that failed, in visiting order; few ask for them."""
+        if callable(self._failed):
+            self._failed = self._failed()
+        return self._failed
 
 
 _NO_ROWS: RowArray = np.zeros(0, np.intp)
@@ -115,19 +127,26 @@ class Search:
             verdicts[index] = self.verdict(row, self.cluster.table.infos[row], self.state)
         return verdicts
 
+    def _nominated_rows(self) -> RowArray:
+        """The rows with nominated pods that this pod must yield to, ascending."""
+        nominated = self._nominated
+        if nominated is None:
+            nominated, row_of = _NO_ROWS, self.cluster.table.row_of
+            names = self._nominations.nominated_nodes()
+            if names:
+                found = [row_of[name] for name in names if name in row_of and self._yields_to(name)]
+                nominated = np.array(sorted(found), np.intp)
+            self._nominated = nominated
+        return nominated
+
     def _nominated_among(self, rows: Rows) -> list[tuple[int, int]]:
-        """(index, row) of the rows with nominated pods that this pod must yield to."""
-        if self._nominated is None:
-            row_of = self.cluster.table.row_of
-            found = [
-                row_of[name] for name in self._nominations.nominated_nodes() if name in row_of and self._yields_to(name)
-            ]
-            self._nominated = np.array(sorted(found), np.intp) if found else _NO_ROWS
-        if not len(self._nominated):
+        """(index, row) of those rows with nominated pods that this pod must yield to."""
+        nominated = self._nominated_rows()
+        if not len(nominated):
             return []
         if isinstance(rows, slice):
-            return [(int(r) - rows.start, int(r)) for r in self._nominated if rows.start <= r < rows.stop]
-        indexes = np.flatnonzero(np.isin(rows, self._nominated))
+            return [(int(r) - rows.start, int(r)) for r in nominated if rows.start <= r < rows.stop]
+        indexes = np.flatnonzero(np.isin(rows, nominated))
         return [(int(i), int(rows[i])) for i in indexes]
 
     def _yields_to(self, node: str) -> list[PodInfo]:
@@ -226,24 +245,50 @@ class Search:
         """Visit the candidates (None: every row) from index `start` (modulo their number) on."""
         count = self.cluster.table.size if candidates is None else len(candidates)
         if not count:
-            return Found(_NO_ROWS, 0, 0, _NO_ROWS)
+            return Found(_NO_ROWS, 0, 0, 0, _NO_ROWS)
         start %= count
+        fitting = self.fitting() if candidates is None else None
         if want >= count:
-            return self._find_all(candidates, start, count)
+            return self._find_all(candidates, start, count) if fitting is None else _all_known(fitting, start, count)
+        if fitting is not None:
+            return self._some_known(fitting, start, count, want)
         return self._find_some(candidates, start, count, want)
+
+    def fitting(self) -> RowArray | None:
+        """The rows that pass, where NODE and ROW rules alone decide and have seen every row; else None."""
+        return None if self.filters or len(self._nominated_rows()) else self.plan.fitting.rows()
+
+    def _some_known(self, fitting: RowArray, start: int, count: int, want: int) -> Found:
+        """What `_find_some` finds, read off the rows that fit."""
+        size = len(fitting)
+        first = int(fitting.searchsorted(start))
+        if size <= want:
+            found, visited = size, count
+            rows = fitting if first in {0, size} else np.concatenate((fitting[first:], fitting[:first]))
+        else:
+            # The row after the wanted ones ends the search; it is not among those visited.
+            found, last = want, first + want
+            if last < size:
+                rows, visited = fitting[first:last], int(fitting[last]) - start
+            else:
+                last -= size
+                visited = count - start + int(fitting[last])
+                rows = np.concatenate((fitting[first:], fitting[:last])) if last else fitting[first:]
+        self.plan.visited = visited
+        return Found(_shortened(rows), found, 0, visited - found, lambda: _others(fitting, start, visited, count))
 
     def _find_all(self, candidates: RowArray | None, start: int, count: int) -> Found:
         rows: Rows = slice(0, count) if candidates is None else candidates
         passing = self.passing(rows)
         if all_true(passing):
-            return Found(rows, count, start, _NO_ROWS)
+            return Found(rows, count, start, 0, _NO_ROWS)
         indexes = passing.nonzero()[0]
         others = np.concatenate((np.arange(start, count), np.arange(start)))
         others = others[~passing[others]]
         shift = int(np.searchsorted(indexes, start)) if len(indexes) else 0
         if candidates is not None:
             indexes, others = candidates[indexes], candidates[others]
-        return Found(indexes, len(indexes), shift % max(1, len(indexes)), others)
+        return Found(indexes, len(indexes), shift % max(1, len(indexes)), len(others), others)
 
     def _find_some(self, candidates: RowArray | None, start: int, count: int, want: int) -> Found:
         pieces: list[Rows] = []
@@ -275,7 +320,34 @@ class Search:
             size = max(want + 1 - found, _SMALLEST_PIECE, count - left)
         rows = pieces[0] if len(pieces) == 1 else _join([as_array(piece) for piece in pieces])
         self.plan.visited = count - left
-        return Found(rows, min(found, want), 0, _join(failed))
+        missed = _join(failed)
+        return Found(rows, min(found, want), 0, len(missed), missed)
+
+
+def _all_known(fitting: RowArray, start: int, count: int) -> Found:
+    """What `_find_all` finds, read off the rows that fit."""
+    size = len(fitting)
+    if size == count:
+        return Found(slice(0, count), count, start, 0, _NO_ROWS)
+    shift = int(fitting.searchsorted(start)) % max(1, size)
+    return Found(fitting, size, shift, count - size, lambda: _others(fitting, start, count, count))
+
+
+def _others(fitting: RowArray, start: int, visited: int, count: int) -> RowArray:
+    """Those of the `visited` rows from `start` on that do not fit."""
+    order = np.arange(start, start + visited) % count
+    fits = np.zeros(count, np.bool_)
+    fits[fitting] = True
+    return order[~fits[order]]
+
+
+def _shortened(rows: RowArray) -> Rows:
+    """Rows that follow each other as a slice: reading columns is then cheaper."""
+    size = len(rows)
+    if size and int(rows[-1]) - int(rows[0]) == size - 1:
+        first = int(rows[0])
+        return slice(first, first + size)
+    return rows
 
 
 def _take_earlier(verdicts: Int32s, slot: int, codes: NDArray[np.int16]) -> None:

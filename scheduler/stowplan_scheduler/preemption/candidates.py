@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from stowplan_scheduler.framework.diagnosis import Diagnosis
+from stowplan_scheduler.framework.diagnosis import Diagnosis, Verdicts
 from stowplan_scheduler.framework.interface import FilterPlugin
 from stowplan_scheduler.framework.memo import REASON_BITS
 from stowplan_scheduler.framework.search import RowArray, Search
@@ -36,16 +37,13 @@ def potential_nodes(diagnosis: Diagnosis) -> RowArray:
 
     Upstream takes them in the order of a map unless the status of absent nodes is Unschedulable.
     """
-    hopeful = [v for v, status in diagnosis.statuses.items() if status.code is Code.UNSCHEDULABLE]
-    if len(hopeful) == len(diagnosis.statuses):
-        chosen = np.ones(len(diagnosis.rows), np.bool_)
-    else:
-        chosen = np.isin(diagnosis.verdicts, hopeful)
+    resolvable = diagnosis.failed.resolvable()
     if diagnosis.absent.code is not Code.UNSCHEDULABLE:
-        return np.sort(diagnosis.rows[chosen])
-    left_out = np.zeros(diagnosis.node_count, np.bool_)
-    left_out[diagnosis.rows[~chosen]] = True
-    return np.flatnonzero(~left_out)
+        return resolvable
+    chosen = np.ones(diagnosis.node_count, np.bool_)
+    chosen[diagnosis.rows] = False
+    chosen[resolvable] = True
+    return np.flatnonzero(chosen)
 
 
 def candidates_wanted(nodes: int, percentage: int, absolute: int) -> int:
@@ -53,13 +51,20 @@ def candidates_wanted(nodes: int, percentage: int, absolute: int) -> int:
     return min(nodes, max(nodes * percentage // 100, absolute))
 
 
+@lru_cache(maxsize=1024)
+def hopeless_text(nodes: int, tried: int) -> str:
+    """What `Outcome.diagnosis` says where nobody on the `tried` potential nodes is less important."""
+    verdicts = np.full(tried, _NO_VICTIMS_VERDICT, np.int32)
+    failed = Verdicts(np.arange(tried), verdicts, {_NO_VICTIMS_VERDICT: NO_VICTIMS})
+    return Diagnosis(node_count=nodes, failed=failed, absent=NOT_HELPFUL).message()
+
+
 @dataclass(slots=True)
 class Outcome:
     """What the dry runs found.
 
     `candidates`: first those that violate no budget, each kind in visiting order. `rows` and `verdicts` are the visited
-    nodes that are none, `statuses` says what the verdicts mean. `hopeless` takes their place where nobody on any node
-    is less important. `errors`: what broke, in visiting order.
+    nodes that are none, `statuses` says what the verdicts mean. `errors`: what broke, in visiting order.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -67,22 +72,11 @@ class Outcome:
     verdicts: list[int] = field(default_factory=list)
     statuses: dict[int, Status] = field(default_factory=lambda: {_NO_VICTIMS_VERDICT: NO_VICTIMS})
     errors: list[str] = field(default_factory=list)
-    hopeless: RowArray | None = None
 
     def diagnosis(self, node_count: int) -> Diagnosis:
         """Why there is no candidate; preemption does not help on nodes that were not tried."""
-        rows, verdicts = self.hopeless, np.array(self.verdicts, np.int32)
-        if rows is None:
-            rows = np.array(self.rows, np.intp)
-        else:
-            verdicts = np.full(len(rows), _NO_VICTIMS_VERDICT, np.int32)
-        return Diagnosis(
-            node_count=node_count,
-            rows=rows,
-            verdicts=verdicts,
-            statuses=self.statuses,
-            absent=NOT_HELPFUL,
-        )
+        rows, verdicts = np.array(self.rows, np.intp), np.array(self.verdicts, np.int32)
+        return Diagnosis(node_count=node_count, failed=Verdicts(rows, verdicts, self.statuses), absent=NOT_HELPFUL)
 
     def error_text(self) -> str:
         """All different errors as one text (upstream's aggregate)."""
@@ -107,12 +101,7 @@ class CandidateSearch:
 
     def run(self, rows: RowArray) -> Outcome:
         """Visit the rows in order. Several nodes are tried at a time, yet none counts after the one that was enough."""
-        search, outcome = self._search, self._outcome
-        if not self._lowest.below(search.cluster.table, rows, search.pod.priority).any():
-            # Nobody anywhere is less important: no node needs a look.
-            outcome.hopeless = rows
-            return outcome
-        position = 0
+        outcome, position = self._outcome, 0
         while position < len(rows) and not self._is_enough():
             size = max(self._wanted - len(self._plain) - len(self._violating), _SMALLEST_CHUNK)
             self._visit(rows[position : position + size])

@@ -13,13 +13,13 @@ from stowplan_scheduler.framework.diagnosis import Diagnosis
 from stowplan_scheduler.framework.handle import PluginHandle
 from stowplan_scheduler.framework.interface import PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.search import Search
+from stowplan_scheduler.framework.search import RowArray, Search
 from stowplan_scheduler.framework.selection import Rng
 from stowplan_scheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from stowplan_scheduler.objects import Pod
 
 from .budgets import Budgets
-from .candidates import CandidateSearch, Outcome, candidates_wanted, potential_nodes, starting_at
+from .candidates import CandidateSearch, Outcome, candidates_wanted, hopeless_text, potential_nodes, starting_at
 from .choice import choose_candidate
 from .executor import PreemptionExecutor
 from .lowest_priority import LowestPriorities
@@ -68,7 +68,12 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin):
         refusal = why_not_eligible(newest, search, diagnosis)
         if refusal:
             return PostFilterResult(_said(Code.UNSCHEDULABLE, refusal))
-        outcome = self._find_candidates(search, diagnosis, rng)
+        cluster, rows = search.cluster, potential_nodes(diagnosis)
+        # Upstream draws the offset whatever comes of it.
+        offset = int(rng.integers(0, len(rows))) if len(rows) else 0
+        if not self._lowest.any_below(cluster, rows, pod.priority):
+            return PostFilterResult(_said(Code.UNSCHEDULABLE, hopeless_text(cluster.table.size, len(rows))), _CLEARED)
+        outcome = self._find_candidates(search, starting_at(rows, offset))
         if outcome.candidates:
             best = choose_candidate(outcome.candidates)
             found = f"found a potential placement for pod on node {best.node_name}"
@@ -76,22 +81,17 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin):
             return PostFilterResult(_said(Code.SUCCESS, text), best.node_name, best.victims)
         if outcome.errors:
             return PostFilterResult(_said(Code.ERROR, outcome.error_text()))
-        text = outcome.diagnosis(search.cluster.table.size).message()
+        text = outcome.diagnosis(cluster.table.size).message()
         return PostFilterResult(_said(Code.UNSCHEDULABLE, text), _CLEARED)
 
     def _newest(self, pod: PodInfo) -> Pod | None:
         """The pod may have changed while it was being tried."""
         return pod.pod if self._pod_lister is None else self._pod_lister(pod.key)
 
-    def _find_candidates(self, search: Search, diagnosis: Diagnosis, rng: Rng) -> Outcome:
-        rows = potential_nodes(diagnosis)
-        count = len(rows)
-        if not count:
-            return Outcome()
-        wanted = candidates_wanted(count, self._percentage, self._absolute)
+    def _find_candidates(self, search: Search, rows: RowArray) -> Outcome:
+        wanted = candidates_wanted(len(rows), self._percentage, self._absolute)
         budgets = Budgets(self._stores.pod_disruption_budgets.values())
-        visits = CandidateSearch(search, budgets, self._lowest, wanted)
-        return visits.run(starting_at(rows, int(rng.integers(0, count))))
+        return CandidateSearch(search, budgets, self._lowest, wanted).run(rows)
 
 
 def why_not_eligible(pod: Pod, search: Search, diagnosis: Diagnosis) -> str:

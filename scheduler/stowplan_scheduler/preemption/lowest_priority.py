@@ -1,7 +1,8 @@
 """The lowest priority of any pod on each node, kept up to date with the node table.
 
 A node whose pods are all as important as the incoming one has no victims: with this number known, preemption passes
-over it without a look at its pods. Upstream has no counterpart.
+over it without a look at its pods. Where no pod in the cluster is less important, no node needs a look: the snapshot
+knows that. Upstream has no counterpart.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from numpy.typing import NDArray
 
 from stowplan_scheduler.cache.node_info import NodeInfo
 from stowplan_scheduler.cache.node_table import Int64s, NodeTable
-
-NO_PODS = np.iinfo(np.int64).max
-"""Stands for the lowest priority on a node without pods."""
+from stowplan_scheduler.cache.snapshot import NO_PODS
+from stowplan_scheduler.framework.cluster import Cluster
 
 
 class LowestPriorities:
@@ -25,6 +25,12 @@ class LowestPriorities:
         self._table: NodeTable | None = None
         self._position = 0
         self._lowest: Int64s = np.zeros(0, np.int64)
+
+    def any_below(self, cluster: Cluster, rows: NDArray[np.intp], priority: int) -> bool:
+        """Whether any of the rows has a pod of lower priority."""
+        if priority <= cluster.snapshot.lowest_priority:
+            return False
+        return bool(self.below(cluster.table, rows, priority).any())
 
     def below(self, table: NodeTable, rows: NDArray[np.intp], priority: int) -> NDArray[np.bool_]:
         """Which of the rows have a pod of lower priority."""
@@ -44,4 +50,4 @@ class LowestPriorities:
 
 
 def _lowest(info: NodeInfo) -> int:
-    return min((pod.pod.spec.priority or 0 for pod in info.pods), default=NO_PODS)
+    return min([pod.pod.spec.priority or 0 for pod in info.pods], default=NO_PODS)

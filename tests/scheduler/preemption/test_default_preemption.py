@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from scheduler.preemption.world import World, message, terminating_by_preemption, victims
 from stowplan_scheduler.framework.cluster import Stores
 from stowplan_scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Hint
-from stowplan_scheduler.framework.diagnosis import Diagnosis
+from stowplan_scheduler.framework.diagnosis import Diagnosis, Verdicts
 from stowplan_scheduler.framework.handle import PluginHandle
 from stowplan_scheduler.framework.pod_info import PodInterner
 from stowplan_scheduler.framework.status import Code, unresolvable, unschedulable
@@ -159,9 +159,11 @@ def test_potential_nodes_are_those_that_removing_pods_may_change() -> None:
     """In snapshot order, whatever the order of the visits."""
     diagnosis = Diagnosis(
         node_count=5,
-        rows=np.array([3, 0, 4, 1]),
-        verdicts=np.array([7, 8, 7, 9], np.int32),
-        statuses={7: unschedulable("a"), 8: unresolvable("b"), 9: unschedulable("c")},
+        failed=Verdicts(
+            np.array([3, 0, 4, 1]),
+            np.array([7, 8, 7, 9], np.int32),
+            {7: unschedulable("a"), 8: unresolvable("b"), 9: unschedulable("c")},
+        ),
         absent=unresolvable("d"),
     )
     assert potential_nodes(diagnosis).tolist() == [1, 3, 4]

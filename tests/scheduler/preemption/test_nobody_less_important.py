@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.preemption.world import World, message
+from stowplan_scheduler.cache.cache import Cache
+from stowplan_scheduler.cache.snapshot import NO_PODS, Snapshot
+from stowplan_scheduler.framework.pod_info import PodInterner
 from stowplan_scheduler.framework.search import RowArray
 from stowplan_scheduler.objects import Node, Pod
-from stowplan_scheduler.preemption.budgets import Budgets
-from stowplan_scheduler.preemption.candidates import CandidateSearch, Outcome, potential_nodes
+from stowplan_scheduler.preemption.candidates import CandidateSearch
 from stowplan_scheduler.preemption.lowest_priority import LowestPriorities
 from support.builders import node, pod
 
 
-class SomebodyEverywhere(LowestPriorities):
-    """Says at the first question that every node has a victim, so that each is visited; then the truth."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = False
-
-    def below(self, table: Any, rows: Any, priority: int) -> Any:
-        truth = super().below(table, rows, priority)
-        if not self.asked:
-            self.asked = True
-            return np.ones(len(rows), np.bool_)
-        return truth
-
-
-def full_world(priorities: list[list[int]]) -> World:
+def full_world(priorities: list[list[int]], *others: Node | Pod) -> World:
     """One node of 12 cores for each list, filled up with pods of these priorities."""
-    made: list[Node | Pod] = []
+    made = list(others)
     for at, present in enumerate(priorities):
         made.append(node(f"n{at}").capacity(cpu="12").build())
         made += [
@@ -45,49 +29,55 @@ def full_world(priorities: list[list[int]]) -> World:
     return World(*made)
 
 
-def searched(world: World, lowest: LowestPriorities, wanted: int) -> tuple[Outcome, RowArray]:
-    failure = world.fail(pod("in").req(cpu="5").priority(10).build())
-    rows = potential_nodes(failure.diagnosis)
-    assert len(rows) == failure.diagnosis.node_count, "every node may be helped by preemption"
-    return CandidateSearch(failure.search, Budgets([]), lowest, wanted).run(rows), rows
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(st.sampled_from([10, 11, 50, 9, 20]), min_size=1, max_size=3), min_size=1, max_size=40),
     st.booleans(),
-    st.integers(1, 5),
 )
-def test_the_outcome_is_that_of_visiting_every_node(
-    priorities: list[list[int]], only_important: bool, wanted: int
-) -> None:
-    """Rows, verdicts, statuses, candidates and errors, with and without anybody to drive out."""
+def test_the_outcome_is_that_of_visiting_every_node(priorities: list[list[int]], only_important: bool) -> None:
+    """Status, node and victims, with and without anybody to drive out."""
     if only_important:
         priorities = [[max(priority, 10) for priority in present] for present in priorities]
-    quick, _ = searched(full_world(priorities), LowestPriorities(), wanted)
-    slow, _ = searched(full_world(priorities), SomebodyEverywhere(), wanted)
-    assert quick.statuses == slow.statuses
-    assert repr(quick.candidates) == repr(slow.candidates)
-    assert quick.errors == slow.errors
-    mine, theirs = (outcome.diagnosis(len(priorities)) for outcome in (quick, slow))
-    assert mine.rows.tolist() == theirs.rows.tolist()
-    assert mine.verdicts.tolist() == theirs.verdicts.tolist()
-    assert mine.message() == theirs.message()
+    quick = full_world(priorities).preempt(pod("in").req(cpu="5").priority(10))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LowestPriorities, "any_below", lambda *_: True)
+        slow = full_world(priorities).preempt(pod("in").req(cpu="5").priority(10))
+    assert repr(quick) == repr(slow)
 
 
-def test_no_node_is_visited_where_nobody_is_less_important(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("also_elsewhere", [False, True], ids=["nowhere", "on a node that is too small anyway"])
+def test_no_node_is_visited_where_nobody_is_less_important(
+    also_elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Equal priority is not lower."""
 
     def visit(self: CandidateSearch, rows: RowArray) -> None:
         raise AssertionError("visited")
 
     monkeypatch.setattr(CandidateSearch, "_visit", visit)
-    world = full_world([[10, 11], [20], [10]])
-    outcome, rows = searched(world, LowestPriorities(), 3)
-    assert outcome.diagnosis(3).rows.tolist() == rows.tolist() == [0, 1, 2]
-    assert outcome.candidates == []
+    wanted = pod("in").req(cpu="5").priority(10)
+    others = [node("small").capacity(cpu="1").build(), pod("low").priority(1).on("small").build()]
+    world = full_world([[10, 11], [20], [10]], *(others if also_elsewhere else ()))
+    assert message(world.preempt(wanted)).startswith(f"preemption: 0/{3 + also_elsewhere} nodes are available")
     with pytest.raises(AssertionError, match="visited"):
-        searched(full_world([[10, 11], [9]]), LowestPriorities(), 3)
+        full_world([[10, 11], [9]]).preempt(wanted)
+
+
+def test_the_snapshot_knows_the_lowest_priority_of_all_pods() -> None:
+    """It follows pods that come and go; without pods nobody is less important than anybody."""
+    cache, snapshot = Cache(), Snapshot()
+    interner = PodInterner()
+    low, high = (interner.info(pod(f"p{number}").priority(number).on("n").build()) for number in (-5, 7))
+    assert snapshot.lowest_priority < -(1 << 31), "of a snapshot that was never taken anything may be true"
+    seen = []
+    for info, comes in ((high, True), (low, True), (low, False), (high, False)):
+        if comes:
+            cache.add_pod(info)
+        else:
+            cache.remove_pod(info)
+        cache.update_snapshot(snapshot)
+        seen.append(snapshot.lowest_priority)
+    assert seen == [7, -5, 7, NO_PODS]
 
 
 def test_the_message_counts_every_node() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from stowplan_scheduler.cache.cache import Cache
@@ -62,7 +60,7 @@ class World:
         elif pod.status.nominated_node_name:
             self.nominated.setdefault(pod.status.nominated_node_name, []).append(info)
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> tuple[str, ...]:
         return tuple(self.nominated)
 
     def nominated_pods_for_node(self, node: str) -> list[PodInfo]:

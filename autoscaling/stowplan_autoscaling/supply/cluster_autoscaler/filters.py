@@ -6,7 +6,7 @@ kubernetes-sigs/cluster-autoscaler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from stowplan_scheduler.config import KubeSchedulerConfiguration, default_configuration, effective_profiles
@@ -27,7 +27,7 @@ class ProfileCountError(ValueError):
 class NoNominations:
     """Nominated pods are placed in the snapshot like others, so none is left to be minded while filtering."""
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Sequence[str]:
         """None."""
         return ()
 

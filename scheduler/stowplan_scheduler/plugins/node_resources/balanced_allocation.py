@@ -46,6 +46,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     score_inputs: ClassVar[Inputs] = Inputs.ROW
+    score_by_amounts: ClassVar[bool] = True
     in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:

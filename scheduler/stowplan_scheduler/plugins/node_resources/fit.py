@@ -60,7 +60,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     name: ClassVar[str] = "NodeResourcesFit"
     filter_inputs: ClassVar[Inputs] = Inputs.ROW
+    filter_by_amounts: ClassVar[bool] = True
     score_inputs: ClassVar[Inputs] = Inputs.ROW
+    score_by_amounts: ClassVar[bool] = True
     in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs, stores: Stores) -> None:
