@@ -46,6 +46,9 @@ MAX_COUNTERS = 8192
 The number counts too, because every pod that comes is told to all counters that it concerns, used or not.
 """
 
+MOST_MOVES = 64
+"""After so many moves of the rows all counters follow: what was missed must not grow without end."""
+
 MEASURE_EVERY = 256
 """Counters grow with the nodes and with new domains: after so many new ones all are measured again."""
 
@@ -82,6 +85,7 @@ class TopologyCounter:
         "alive",
         "channels",
         "eligible",
+        "layout",
         "number",
         "source",
         "subject",
@@ -108,6 +112,8 @@ class TopologyCounter:
         self.table = table
         self.source = source
         self.number = 0
+        self.layout = 0
+        """How many moves of the rows it has followed; see `CounterRegistry`."""
         self.alive = True
         self._contribution = contribution
         self._eligible_fn = eligible
@@ -274,9 +280,24 @@ def _newer(counters: list[TopologyCounter], seen: int) -> list[TopologyCounter]:
 
 
 class CounterRegistry:
-    """All counters of a table, by what they count."""
+    """All counters of a table, by what they count.
 
-    __slots__ = ("_by_key", "_bytes", "_index", "_interested", "_made", "_recent", "_remembered")
+    Whenever nodes come or go rows get new numbers, and most counters are not asked for between two such moves: each
+    follows when it is used next, all the moves since then at once.
+    """
+
+    __slots__ = (
+        "_by_key",
+        "_bytes",
+        "_index",
+        "_interested",
+        "_joined",
+        "_layout",
+        "_made",
+        "_moves",
+        "_recent",
+        "_remembered",
+    )
 
     def __init__(self) -> None:
         """No counters yet."""
@@ -289,6 +310,10 @@ class CounterRegistry:
         self._made = 0
         # What was measured last, and the counters made since.
         self._bytes = 0
+        self._layout = 0
+        # The latest moves, and those from an earlier layout to the present one as one, the earliest last.
+        self._moves: list[Int64s] = []
+        self._joined: list[Int64s] = []
 
     def get(self, key: Hashable, make: Callable[[], TopologyCounter]) -> TopologyCounter:
         """The counter of that key, refreshed; made on first use."""
@@ -297,6 +322,7 @@ class CounterRegistry:
             counter = make()
             self._made += 1
             counter.number = self._made
+            counter.layout = self._layout
             self._by_key[key] = counter
             self._recent[counter.number] = key
             self._index.add(counter)
@@ -309,6 +335,8 @@ class CounterRegistry:
     def used(self, counter: TopologyCounter) -> TopologyCounter:
         """The same counter, refreshed and marked as used."""
         self._recent.move_to_end(counter.number)
+        if counter.layout != self._layout:
+            self._follow(counter)
         counter.refresh()
         return counter
 
@@ -318,6 +346,8 @@ class CounterRegistry:
             return
         for pod, sign in pods:
             for counter, contribution in self._shares(pod):
+                if counter.layout != self._layout:
+                    self._follow(counter)
                 counter.add(row, contribution, sign)
 
     def _shares(self, pod: PodInfo) -> list[_Share]:
@@ -336,8 +366,25 @@ class CounterRegistry:
 
     def move_rows(self, previous: Int64s) -> None:
         """The table was laid out anew."""
-        for counter in self._by_key.values():
-            counter.move_rows(previous)
+        self._moves.append(previous)
+        self._joined.clear()
+        self._layout += 1
+        if len(self._moves) == MOST_MOVES:
+            for counter in self._by_key.values():
+                self._follow(counter)
+            self._moves.clear()
+            self._joined.clear()
+
+    def _follow(self, counter: TopologyCounter) -> None:
+        """Have a counter follow the moves that it has not heard of."""
+        missed, moves, joined = self._layout - counter.layout, self._moves, self._joined
+        if not missed:
+            return
+        while len(joined) < missed:
+            move = moves[-1 - len(joined)]
+            joined.append(_then(move, joined[-1]) if joined else move)
+        counter.move_rows(joined[missed - 1])
+        counter.layout = self._layout
 
     def _forget(self) -> None:
         self._interested.clear()
@@ -371,6 +418,15 @@ class CounterRegistry:
     def __iter__(self) -> Iterator[TopologyCounter]:
         """All counters, the oldest first."""
         return iter(self._by_key.values())
+
+
+def _then(move: Int64s, later: Int64s) -> Int64s:
+    """Two moves as one: new row i was row result[i] before both of them, or there was none."""
+    if not len(move):
+        return np.full(len(later), -1, np.int64)
+    both = move[later]
+    both[later < 0] = -1
+    return both
 
 
 class CounterHandle:

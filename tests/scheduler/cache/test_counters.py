@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from stowplan_scheduler.cache import counters
 from stowplan_scheduler.cache.counters import Contribution, TopologyCounter
@@ -54,7 +55,7 @@ class Recounted(Play):
         table = self.scheduler.cluster.table
         rows = slice(0, table.size)
         for counter in table.counters:
-            counter.refresh()
+            table.counters.used(counter)
             got = {key: counter.at(key, rows).tolist() for key in counter.channels}
             assert got == recounted(counter, table)
             assert counter.is_empty == (not any(map(any, got.values())))
@@ -236,3 +237,44 @@ def test_a_pod_is_not_asked_about_counters_of_other_labels() -> None:
         c.wanted[0][1]: sum(int(channel.per_row.sum()) for channel in c.channels.values()) for c in table.counters
     }
     assert totals == {"web": 0, "db": 1, "cache": 0}
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=12), st.sampled_from([1, 2, 64]))
+@settings(max_examples=60)
+def test_a_counter_that_is_not_asked_for_a_while_catches_up(moves: list[tuple[int, bool]], most: int) -> None:
+    """Nodes with a pod of each of two apps come and go, all of them too; one app's counter is read at the end only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counters, "MOST_MOVES", most)
+        world = World()
+        often, seldom = (counting(world, app) for app in ("a", "b"))
+        there: list[str] = []
+        for number, (at, comes) in enumerate(moves):
+            if comes or not there:
+                name = f"n{number}"
+                there.append(name)
+                world.cache.add_node(node(name).zone(f"z{at % 2}").build())
+                for app in ("a", "b"):
+                    world.cache.add_pod(world.interner.info(pod(f"{app}-{name}").labels(app=app).on(name).build()))
+            else:
+                name = there.pop(at % len(there))
+                gone = world.cache.get_node(name)
+                assert gone is not None
+                assert gone.node is not None
+                for info in list(gone.pods):
+                    world.cache.remove_pod(info)
+                world.cache.remove_node(gone.node)
+            world.refresh()
+            assert world.cluster.table.counters.used(often).channels[ZONE].per_row.tolist() == [1] * len(there)
+        assert world.cluster.table.counters.used(seldom).channels[ZONE].per_row.tolist() == [1] * len(there)
+
+
+def counting(world: World, app: str) -> TopologyCounter:
+    """The counter of an app's pods per zone."""
+
+    def make() -> TopologyCounter:
+        def contribution(info: PodInfo) -> tuple[tuple[str, int], ...]:
+            return ((ZONE, 1),) if info.shape.labels.get("app") == app else ()
+
+        return TopologyCounter(world.cluster.table, (ZONE,), contribution, lambda info: info.pods)
+
+    return world.cluster.table.counters.get(app, make)
