@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from .pods import ClusterPod
 
@@ -11,20 +11,32 @@ if TYPE_CHECKING:
 
     from .informers import Informers
 
-_MOST_KNOWN: Final = 65_536
-"""Labels whose matches are remembered; pods of one template share theirs, those of a StatefulSet do not."""
-
 _Query = tuple[str, "LabelQuery"]
 
 
+class _Alike:
+    """The pods that share one mapping of labels, and the mappings of the queries that match it."""
+
+    __slots__ = ("groups", "labels", "pods")
+
+    def __init__(self, labels: dict[str, str], groups: tuple[dict[str, ClusterPod], ...]) -> None:
+        self.labels = labels
+        self.pods: dict[str, ClusterPod] = {}
+        self.groups = groups
+
+
 class SelectorIndex:
-    """The pods of every query that was ever asked for. Labels that pods share are matched once."""
+    """The pods of every query that was ever asked for. Labels that pods share are matched once per query."""
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
         self._pods: dict[_Query, dict[str, ClusterPod]] = {}
-        self._matches: dict[tuple[str, int], tuple[dict[str, str], tuple[dict[str, ClusterPod], ...]]] = {}
-        """By namespace and identity of the labels: the labels, and where pods with them belong."""
+        self._alike: dict[str, dict[int, _Alike]] = {}
+        """By namespace and identity of the labels, which pods of one template share; those of a StatefulSet do not."""
+        self._in_order = True
+        """Whether pods that are alike stand in order of creation: none has changed its labels."""
+        for pod in informers.all("Pod").values():
+            self._changed(None, pod)
         informers.handle("Pod", self._changed)
 
     def pods(self, namespace: str, query: LabelQuery) -> tuple[ClusterPod, ...]:
@@ -35,47 +47,47 @@ class SelectorIndex:
         """The same by key, kept up to date. Not to be changed."""
         held = self._pods.get((namespace, query))
         if held is None:
-            held = self._pods[namespace, query] = self._matching(namespace, query)
-            self._matches.clear()
-        return held
-
-    def _matching(self, namespace: str, query: LabelQuery) -> dict[str, ClusterPod]:
-        held: dict[str, ClusterPod] = {}
-        known: dict[int, bool] = {}
-        for key, pod in self._informers.all("Pod").items():
-            meta = pod.metadata
-            if meta.namespace != namespace:
-                continue
-            labels = meta.labels
-            matches = known.get(id(labels))
-            if matches is None:
-                matches = known[id(labels)] = query.matches(labels)
-            if matches:
-                held[key] = pod
+            held = self._pods[namespace, query] = {}
+            found = [alike for alike in self._alike.get(namespace, {}).values() if query.matches(alike.labels)]
+            if len(found) == 1 and self._in_order:
+                held.update(found[0].pods)
+            elif found:
+                keys = set().union(*(alike.pods for alike in found))
+                held.update((key, pod) for key, pod in self._informers.all("Pod").items() if key in keys)
+            for alike in found:
+                alike.groups += (held,)
         return held
 
     def groups_of(self, pod: ClusterPod) -> tuple[dict[str, ClusterPod], ...]:
         """The mappings that the pod belongs to."""
-        return self._groups(pod)
+        return self._of(pod).groups
 
     def _changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
         if old is not None and (new is None or new.metadata.labels is not old.metadata.labels):
-            for held in self._groups(old):
-                held.pop(old.key, None)
+            self._in_order = self._in_order and new is None
+            self._remove(old)
         if new is not None:
-            key = new.key
-            for held in self._groups(new):
+            key, alike = new.key, self._of(new)
+            alike.pods[key] = new
+            for held in alike.groups:
                 held[key] = new
 
-    def _groups(self, pod: ClusterPod) -> tuple[dict[str, ClusterPod], ...]:
+    def _remove(self, pod: ClusterPod) -> None:
+        alike, key = self._of(pod), pod.key
+        alike.pods.pop(key, None)
+        for held in alike.groups:
+            held.pop(key, None)
+        if not alike.pods:
+            del self._alike[pod.metadata.namespace][id(alike.labels)]
+
+    def _of(self, pod: ClusterPod) -> _Alike:
         labels, namespace = pod.metadata.labels, pod.metadata.namespace
-        found = self._matches.get((namespace, id(labels)))
+        there = self._alike.setdefault(namespace, {})
+        found = there.get(id(labels))
         if found is None:
-            if len(self._matches) >= _MOST_KNOWN:
-                self._matches.clear()
             groups = tuple(
-                held for (where, query), held in self._pods.items() if where == namespace and query.matches(labels)
+                [held for (where, q), held in self._pods.items() if where == namespace and q.matches(labels)]
             )
-            # The labels are kept so that no other object takes their identity.
-            found = self._matches[namespace, id(labels)] = labels, groups
-        return found[1]
+            # The labels are kept, so that no other object takes their identity.
+            found = there[id(labels)] = _Alike(labels, groups)
+        return found

@@ -238,9 +238,8 @@ def test_pods_of_a_query_stand_in_the_order_of_creation() -> None:
     assert [pod.metadata.name for pod in everything] == ["web-0", "web-1", "web-2"]
 
 
-def test_an_index_does_not_keep_the_labels_of_all_pods_that_ever_were(monkeypatch: Any) -> None:
-    """Pods of a StatefulSet or of Jobs have labels of their own; what is remembered about them is bounded."""
-    monkeypatch.setattr("stowplan_autoscaling.cluster.selector_index._MOST_KNOWN", 10)
+def test_an_index_does_not_keep_the_labels_of_all_pods_that_ever_were() -> None:
+    """Pods of a StatefulSet or of Jobs have labels of their own; what is remembered about them goes with them."""
     informers = Informers(["Pod"])
     index = SelectorIndex(informers)
     query = LabelQuery.of(LabelSelector(match_labels={"app": "web"}))
@@ -251,8 +250,25 @@ def test_an_index_does_not_keep_the_labels_of_all_pods_that_ever_were(monkeypatc
     ]
     for pod in pods:
         index._changed(None, pod)
-    assert len(index._matches) <= 10
-    assert len(index.pods("default", query)) == 25
+    assert len(index.pods("default", query)) == len(index._alike["default"]) == 25
     for pod in pods:
         index._changed(pod, None)
     assert index.pods("default", query) == ()
+    assert index._alike["default"] == {}
+
+
+def test_a_query_that_comes_after_a_pod_has_changed_its_labels_still_sees_the_order_of_creation() -> None:
+    """The pod that came first joins the others last."""
+    world = World()
+    index = SelectorIndex(world.informers)
+    world.start()
+    world.pods(3)
+    world.run(1)
+    stored = world.server.all("Pod")
+    shared = {"app": "db"}
+    for at, name in enumerate(("web-1", "web-2", "web-0")):
+        held = stored[f"default/{name}"]
+        world.server.put("Pod", replace(held, metadata=replace(held.metadata, labels=shared)))
+        world.run(2 + at)
+    found = index.pods("default", LabelQuery.of(LabelSelector(match_labels={"app": "db"})))
+    assert [pod.metadata.name for pod in found] == ["web-0", "web-1", "web-2"]

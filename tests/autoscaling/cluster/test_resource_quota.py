@@ -88,6 +88,24 @@ def test_what_a_pod_used_is_given_back_when_it_ends_or_goes() -> None:
     assert world.used() == {"requests.cpu": "0", "pods": "0", "count/pods": "0"}
 
 
+def test_a_quota_counts_pods_that_came_changed_and_went_before_it() -> None:
+    """Nobody counted them by then."""
+    world = Quotas()
+    world.start(world.controller.start)
+    for name in ("a", "b", "c"):
+        world.server.create("Pod", make_pod(name, requests={"cpu": "1"}, node="n"))
+    world.run(1)
+    world.change("a", status=replace(world.pod("a").status, phase="Succeeded"))
+    world.server.remove("Pod", "default/b")
+    world.run(2)
+    world.add_quota({"requests.cpu": "2", "pods": "10", "count/pods": "10"})
+    world.run(3)
+    assert world.used() == {"requests.cpu": "1", "pods": "1", "count/pods": "2"}
+    world.server.remove("Pod", "default/c")
+    world.run(4)
+    assert world.used() == {"requests.cpu": "0", "pods": "0", "count/pods": "1"}
+
+
 def test_a_pod_that_hangs_in_termination_stops_counting_at_the_next_full_count() -> None:
     """Deleted at 10 s with 30 s of grace: it counts until 70 s, and the count after that is the one of 300 s."""
     world = Quotas()

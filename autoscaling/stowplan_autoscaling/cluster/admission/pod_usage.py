@@ -1,6 +1,6 @@
 """What a pod counts for in quotas: amounts, scopes, and what a quota demands of it.
 
-Pods of one template share their spec, and everything here is worked out once per spec. Follows
+Pods of one template share the parts of their spec, and everything here is worked out once per template. Follows
 pkg/quota/v1/evaluator/core/pods.go and pkg/apis/core/v1/helper/qos of Kubernetes v1.37.2; of in-place resizing only the
 requests are followed.
 """
@@ -101,11 +101,11 @@ ENDED: Final = ((COUNT_PODS, ONE),)
 
 
 class PodUsages:
-    """The usages of all specs seen, each worked out once. `most`: how many specs are remembered."""
+    """The usages of all templates seen, each worked out once. `most`: how many templates are remembered."""
 
     def __init__(self, most: int = 4096) -> None:
         self._most = most
-        self._of_spec: dict[int, tuple[PodSpec, PodUsage]] = {}
+        self._of_parts: dict[tuple[object, ...], tuple[PodSpec, PodUsage]] = {}
         self._known: dict[PodUsage, PodUsage] = {}
 
     def of(self, pod: ClusterPod) -> PodUsage:
@@ -113,16 +113,36 @@ class PodUsages:
         status = pod.status
         if status.container_statuses or status.resources is not None:
             return self._shared(_resized(pod))
-        found = self._of_spec.get(id(pod.spec))
+        parts = _parts(pod.spec)
+        found = self._of_parts.get(parts)
         if found is None:
+            # The spec is kept, so that no other parts take their identities.
             found = (pod.spec, self._shared(_usage(pod.spec, pod_requests(pod.spec))))
-            if len(self._of_spec) >= self._most:
-                del self._of_spec[next(iter(self._of_spec))]
-            self._of_spec[id(pod.spec)] = found
+            if len(self._of_parts) >= self._most:
+                del self._of_parts[next(iter(self._of_parts))]
+            self._of_parts[parts] = found
         return found[1]
 
     def _shared(self, usage: PodUsage) -> PodUsage:
         return self._known.setdefault(usage, usage)
+
+
+def _parts(spec: PodSpec) -> tuple[object, ...]:
+    """All that `_usage` reads of a spec, most of it by identity: binding makes a new spec of the same parts."""
+    return (
+        id(spec.containers),
+        id(spec.init_containers),
+        id(spec.overhead),
+        id(spec.resources),
+        id(spec.affinity),
+        spec.priority_class_name,
+        _has_deadline(spec),
+    )
+
+
+def _has_deadline(spec: PodSpec) -> bool:
+    """The deadline is a field of jobs and pods that scheduling does not read; specs without it have none."""
+    return getattr(spec, "active_deadline_seconds", None) is not None
 
 
 def has_ended(pod: ClusterPod, now: int) -> bool:
@@ -145,8 +165,7 @@ def _usage(spec: PodSpec, requests: Amounts) -> PodUsage:
         amounts=tuple(amounts.items()),
         missing=_missing(spec),
         is_best_effort=_is_best_effort(spec),
-        # The deadline is a field of jobs and pods that scheduling does not read; specs without it have none.
-        has_deadline=getattr(spec, "active_deadline_seconds", None) is not None,
+        has_deadline=_has_deadline(spec),
         priority_class=spec.priority_class_name,
         is_cross_namespace=_is_cross_namespace(spec),
     )

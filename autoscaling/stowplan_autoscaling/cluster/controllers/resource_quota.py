@@ -1,7 +1,8 @@
 """The quota controller: puts what is enforced and what is in use into the status of every ResourceQuota.
 
 Admission charges what is created; this controller gives back what has ended, and counts everything anew every 5 min.
-Pods are held as counts per kind of usage, so counting a namespace costs as much as it has templates. Follows
+Pods are held as counts per kind of usage, so counting a namespace costs as much as it has templates; where there was
+never a quota they are not counted at all. Follows
 pkg/controller/resourcequota/{resource_quota_controller,resource_quota_monitor}.go,
 pkg/quota/v1/install/update_filter.go and CalculateUsage of staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go of
 Kubernetes v1.37.2.
@@ -40,16 +41,14 @@ FULL_SYNC_PERIOD: Final = 5 * MINUTE
 
 
 class NamespaceUsage:
-    """What the objects of one namespace use."""
+    """What the pods of one namespace use."""
 
-    __slots__ = ("_held", "_live", "_terminating", "objects")
+    __slots__ = ("_held", "_live", "_terminating")
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[PodUsage, bool]] = {}
         self._live: dict[tuple[PodUsage, bool], int] = {}
         self._terminating: dict[str, int] = {}
-        self.objects: dict[str, int] = {}
-        """Objects other than pods, by kind."""
 
     def set(self, key: str, pod: ClusterPod | None, usages: PodUsages) -> None:
         """Take in what a pod has become; None: it is gone."""
@@ -111,7 +110,10 @@ class ResourceQuotaController:
         self._client = client
         self._usages = usages or PodUsages()
         self._period = full_sync_period
-        self._namespaces: dict[str, NamespaceUsage] = {}
+        self._pods: dict[str, NamespaceUsage] = {}
+        """By namespace that has, or had, a quota."""
+        self._objects: dict[tuple[str, str], int] = {}
+        """How many objects other than pods there are, by namespace and kind."""
         self._quotas: dict[str, dict[str, ResourceQuota]] = {}
         self.queue = WorkQueue(kernel, self.sync, workers=workers)
         self.missing_usage = WorkQueue(kernel, self.sync, workers=workers)
@@ -141,6 +143,7 @@ class ResourceQuotaController:
             return
         key = key_of(new.metadata)
         self._quotas.setdefault(new.metadata.namespace, {})[key] = new
+        self._usage(new.metadata.namespace)
         if old is not None and same(parse_amounts(old.spec.hard), parse_amounts(new.spec.hard)):
             return
         (self.missing_usage if self._is_missing_usage(new) else self.queue).add(key)
@@ -161,7 +164,10 @@ class ResourceQuotaController:
         if pod is None:
             return
         namespace = pod.metadata.namespace
-        self._usage(namespace).set(pod.key, new, self._usages)
+        usage = self._pods.get(namespace)
+        if usage is None:
+            return
+        usage.set(pod.key, new, self._usages)
         if namespace in self._quotas and (new is None or (old is not None and self._releases(old, new))):
             self._replenish(namespace, tracked_for_pods)
 
@@ -178,8 +184,8 @@ class ResourceQuotaController:
             if old is not None and new is not None:
                 return
             namespace = (new if new is not None else old).metadata.namespace
-            objects = self._usage(namespace).objects
-            objects[kind] = objects.get(kind, 0) + (1 if new is not None else -1)
+            counts = self._objects
+            counts[namespace, kind] = counts.get((namespace, kind), 0) + (1 if new is not None else -1)
             if new is None and namespace in self._quotas:
                 self._replenish(namespace, lambda hard: tracked_counts(kind, hard))
 
@@ -192,9 +198,13 @@ class ResourceQuotaController:
                 self.queue.add(key)
 
     def _usage(self, namespace: str) -> NamespaceUsage:
-        found = self._namespaces.get(namespace)
+        """What the pods of a namespace use; from now on they are counted as they change."""
+        found = self._pods.get(namespace)
         if found is None:
-            found = self._namespaces[namespace] = NamespaceUsage()
+            found = self._pods[namespace] = NamespaceUsage()
+            for key, pod in self._informers.all("Pod").items():
+                if pod.metadata.namespace == namespace:
+                    found.set(key, pod, self._usages)
         return found
 
     # ---- one sync ----------------------------------------------------------------------------
@@ -214,15 +224,16 @@ class ResourceQuotaController:
         return self._write(quota, ResourceQuotaStatus(hard=texts(hard), used=texts(used)))
 
     def _count(self, quota: ResourceQuota, hard: Amounts) -> Amounts:
-        usage = self._usage(quota.metadata.namespace)
+        namespace = quota.metadata.namespace
         total: Amounts = {}
         tracked = tracked_for_pods(hard)
         if tracked:
-            total = {**dict.fromkeys(tracked, ZERO), **masked(usage.pods(quota, self._kernel.now), tracked)}
+            pods = self._usage(namespace).pods(quota, self._kernel.now)
+            total = {**dict.fromkeys(tracked, ZERO), **masked(pods, tracked)}
         for kind in NAMESPACED:
             for name in tracked_counts(kind, hard) if kind != "Pod" else ():
                 # Scopes are for pods: a scoped quota finds no other object.
-                count = 0 if quota.spec.requirements else usage.objects.get(kind, 0)
+                count = 0 if quota.spec.requirements else self._objects.get((namespace, kind), 0)
                 total[name] = ZERO.plus(ONE, count)
         return total
 
