@@ -24,9 +24,9 @@ Check = Callable[[], str]
 class Pages:
     """Where the answers come from; each is asked anew for every request.
 
-    `live` and `ready`: checks by name. `configz` and `status` are documents. `resources`: those of pods, for
-    /metrics/resources; None without that page. `worker_metrics`: those of the worker of a
-    group, None if there is none here.
+    `live` and `ready`: checks by name. `configz` and `status` are documents. `resources`: the page /metrics/resources,
+    None without one. `worker_metrics`: a page of metrics, by its path, of the worker of a group; None if there is none
+    here.
     """
 
     live: Mapping[str, Check]
@@ -35,7 +35,7 @@ class Pages:
     resources: Callable[[], Awaitable[bytes]] | None = None
     configz: Callable[[], Mapping[str, Any]]
     status: Callable[[], Mapping[str, Any]]
-    worker_metrics: Callable[[str], Awaitable[bytes | None]] | None = None
+    worker_metrics: Callable[[str, str], Awaitable[bytes | None]] | None = None
 
 
 class PageServer:
@@ -59,7 +59,8 @@ class PageServer:
         if pages.resources is not None:
             application.router.add_get("/metrics/resources", _text(pages.resources))
         if pages.worker_metrics is not None:
-            application.router.add_get("/workers/{group}/metrics", _of_workers(pages.worker_metrics))
+            for path in ("/metrics", "/metrics/resources"):
+                application.router.add_get(f"/workers/{{group}}{path}", _of_workers(pages.worker_metrics, path))
         application.router.add_get("/configz", _document(pages.configz))
         application.router.add_get("/status", _document(pages.status))
         # Scrapes are many and say nothing: no access log.
@@ -105,10 +106,10 @@ def _text(source: Callable[[], Awaitable[bytes]]) -> Callable[[web.Request], Any
     return answer
 
 
-def _of_workers(source: Callable[[str], Awaitable[bytes | None]]) -> Callable[[web.Request], Any]:
+def _of_workers(source: Callable[[str, str], Awaitable[bytes | None]], path: str) -> Callable[[web.Request], Any]:
     async def answer(request: web.Request) -> web.Response:
         group = request.match_info["group"]
-        body = await source(group)
+        body = await source(group, path)
         if body is None:
             text = "no worker of that group runs beside this operator, or it does not answer\n"
             return web.Response(status=404, text=text, headers=_PLAIN)

@@ -46,12 +46,14 @@ def test_a_worker_that_is_well_says_ok() -> None:
 
 
 def test_an_operator_hands_on_the_metrics_of_the_workers_beside_it() -> None:
-    async def of_group(group: str) -> bytes | None:
-        return b"a_metric 2.0\n" if group == "batch" else None
+    async def of_group(group: str, path: str) -> bytes | None:
+        return f"{path[1:].replace('/', '_')} 2\n".encode() if group == "batch" else None
 
     served = replace(pages(), worker_metrics=of_group)
-    known, unknown = fetched(served, "/workers/batch/metrics", "/workers/other/metrics")
-    assert known == (200, "text/plain", "a_metric 2.0\n")
+    paths = ("/workers/batch/metrics", "/workers/batch/metrics/resources", "/workers/other/metrics")
+    known, resources, unknown = fetched(served, *paths)
+    assert known == (200, "text/plain", "metrics 2\n")
+    assert resources == (200, "text/plain", "metrics_resources 2\n")
     assert unknown[0] == 404
     assert fetched(pages(), "/workers/batch/metrics")[0][0] == 404
 
@@ -83,6 +85,15 @@ def test_documents_and_metrics_have_their_types() -> None:
     assert configz == (200, "application/json", '{"stowplan.io":{"name":"default"}}')
     assert status == (200, "application/json", '{"leading":true}')
     assert other[0] == 404
+
+
+def test_resources_of_pods_are_a_page_of_workers_alone() -> None:
+    async def resources() -> bytes:
+        return b"kube_pod_resource_limit 2\n"
+
+    served = replace(pages(), resources=resources)
+    assert fetched(served, "/metrics/resources") == [(200, "text/plain", "kube_pod_resource_limit 2\n")]
+    assert fetched(pages(), "/metrics/resources")[0][0] == 404
 
 
 def test_an_address_that_is_taken_is_an_error() -> None:

@@ -242,10 +242,13 @@ class ChildWorkers:
         """Of the workers of all groups."""
         return [child.report for child in self._children.values()]
 
-    async def metrics(self, group: str) -> bytes | None:
-        """What the worker of a group serves to Prometheus: it listens on loopback only. None without an answer."""
+    async def metrics(self, group: str, path: str) -> bytes | None:
+        """What the worker of a group serves to Prometheus: it listens on loopback only. None without an answer.
+
+        `path`: /metrics or /metrics/resources.
+        """
         child = self._children.get(group)
-        return None if child is None else await child.page("/metrics")
+        return None if child is None else await child.page(path)
 
     async def close(self) -> None:
         """End all workers, and wait for that."""

@@ -121,7 +121,7 @@ class DeployedWorkers:
         """Of all pods, and one of each group without any."""
         return [*self._reports.values()]
 
-    async def metrics(self, group: str) -> bytes | None:
+    async def metrics(self, group: str, path: str) -> bytes | None:
         """None: Prometheus reaches their pods by itself."""
         return None
 

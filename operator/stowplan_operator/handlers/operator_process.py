@@ -233,8 +233,8 @@ class Operator:
             return "not everything was read yet"
         return ""
 
-    async def _worker_metrics(self, group: str) -> bytes | None:
-        return None if self._term is None else await self._term.runtime.metrics(group)
+    async def _worker_metrics(self, group: str, path: str) -> bytes | None:
+        return None if self._term is None else await self._term.runtime.metrics(group, path)
 
     def _configz(self) -> Mapping[str, Any]:
         options = self._options

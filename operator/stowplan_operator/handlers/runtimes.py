@@ -26,8 +26,11 @@ class Runtime(Protocol):
         """What each worker last said, and of those that are being drained as long as they act."""
         ...
 
-    async def metrics(self, group: str) -> bytes | None:
-        """The metrics of a worker that Prometheus cannot reach by itself; None if there is none, or no answer."""
+    async def metrics(self, group: str, path: str) -> bytes | None:
+        """A page of metrics of a worker that Prometheus cannot reach by itself; None if there is none, or no answer.
+
+        `path`: /metrics or /metrics/resources.
+        """
         ...
 
     async def close(self) -> None:
@@ -53,9 +56,9 @@ class Runtimes:
         """Of all workers."""
         return [*self._children.reports(), *self._others.reports()]
 
-    async def metrics(self, group: str) -> bytes | None:
+    async def metrics(self, group: str, path: str) -> bytes | None:
         """Of a child."""
-        return await self._children.metrics(group)
+        return await self._children.metrics(group, path)
 
     async def close(self) -> None:
         """Stop those that live with the operator."""
