@@ -11,6 +11,7 @@ Follows pkg/scheduler/framework/runtime/instrumented_plugins.go of Kubernetes v1
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -67,8 +68,6 @@ class Evaluations:
 
 def asked_pre_filters(pre_filters: Sequence[FilterPlugin], plan: Plan, state: CycleState) -> Names:
     """The PreFilter plugins that had something to say to the pod; upstream does not count those that skip."""
-    if state.said is not None:
-        return tuple(state.said)
     names = []
     for plugin in pre_filters:
         result = plan.result(plugin)
@@ -86,19 +85,39 @@ def asked_scores(scores: Sequence[tuple[ScorePlugin, int]], plan: Plan, asked: S
     return tuple(plugin.name for plugin, _ in scores if plugin.name in taking_part)
 
 
+@dataclass(frozen=True, slots=True)
+class TakingPart:
+    """Who takes part in a cycle: names in the profile's order. `slots`: those of the filters."""
+
+    pre_filters: Names
+    filters: Names
+    slots: tuple[int, ...]
+
+
+def taking_part(pre_filters: Sequence[FilterPlugin], plan: Plan, state: CycleState) -> TakingPart:
+    """Worked out once for a plan and the rules of every cycle that did not skip, where PreFilter objects to nothing."""
+    key = tuple(state.filters)
+    found = plan.asked.get(key)
+    if found is None:
+        steps = [(slot, rule.plugin.name) for slot, rule in plan.node_rules]
+        steps += [(slot, plugin.name) for slot, plugin, _ in plan.bundle.filters]
+        steps += [(slot, plugin.name) for slot, plugin in plan.cluster_filters if plugin.name in state.filters]
+        steps.sort()
+        found = TakingPart(
+            asked_pre_filters(pre_filters, plan, state), tuple(name for _, name in steps), tuple(s for s, _ in steps)
+        )
+        plan.asked[key] = found
+    return found
+
+
 class FilterCounts:
-    """Counts for one search: which filters take part, in their order."""
+    """Counts for one search."""
 
     __slots__ = ("_evaluations", "_names", "_profile", "_slots")
 
-    def __init__(self, evaluations: Evaluations, profile: str, search: Search) -> None:
-        """For a search with its rules."""
-        steps = [(slot, rule.plugin.name) for slot, rule in search.plan.node_rules]
-        steps += [(slot, plugin.name) for slot, plugin, _ in search.plan.bundle.filters]
-        steps += [(slot, plugin.name) for slot, plugin in search.filters]
-        steps.sort()
-        self._slots = [slot for slot, _ in steps]
-        self._names = tuple(name for _, name in steps)
+    def __init__(self, evaluations: Evaluations, profile: str, part: TakingPart) -> None:
+        """`part`: the filters that take part."""
+        self._slots, self._names = part.slots, part.filters
         self._evaluations = evaluations
         self._profile = profile
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .evaluations import FilterCounts, asked_pre_filters, asked_scores
+from .evaluations import FilterCounts, asked_scores, taking_part
 from .interface import ScorePlugin
 from .runtime import PreFilterOutcome, Profile, RuleBroke
 from .scoring import pre_scores, sum_scores, total_scores
@@ -86,11 +86,16 @@ class MeasuredProfile(Profile):
             return outcome
         finally:
             self._lap("PreFilter", status)
-            self._count("PreFilter", asked_pre_filters(self.pre_filters, plan, state))
+            said = state.said
+            self._count(
+                "PreFilter",
+                tuple(said) if said is not None else taking_part(self.pre_filters, plan, state).pre_filters,
+            )
 
     def _searched(self, search: Search, found: Found, diagnosis: Diagnosis, candidates: int) -> None:
         self._lap("Filter", _SUCCESS)
-        counts = FilterCounts(self._hooks.evaluations, self.scheduler_name, search)
+        part = taking_part(self.pre_filters, search.plan, search.state)
+        counts = FilterCounts(self._hooks.evaluations, self.scheduler_name, part)
         # Whoever asked why nodes failed put those of this search at the end.
         verdicts = diagnosis.failed.verdicts[-found.failed_count :] if len(diagnosis.failed) else None
         counts.searched(search, found, candidates, verdicts)

@@ -8,7 +8,7 @@ shapes. Plans live in the profile's memo.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stowplan_scheduler.cache.node_view import NodeView
@@ -20,6 +20,7 @@ from .status import Code, Status
 
 if TYPE_CHECKING:
     from .cluster import Cluster
+    from .evaluations import TakingPart
     from .pod_info import PodInfo
 
 Slot = int
@@ -50,6 +51,8 @@ class Plan:
     has_scores: bool
     visited: int = 0
     """How many nodes the last sampled search looked at: a guess for the next one, without effect on its outcome."""
+    asked: dict[tuple[str, ...], TakingPart] = field(default_factory=dict)
+    """Who takes part in a cycle, by the rules of every cycle that do; filled by who counts (`evaluations.py`)."""
 
     def result(self, plugin: FilterPlugin) -> PreFilterResult | None:
         """What PreFilter says if that follows from the pod alone; None: the plugin is asked in every cycle."""
