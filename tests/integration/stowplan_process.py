@@ -46,7 +46,12 @@ class StowplanProcess:
         self.port = 0
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            # Then `__exit__` is not called; a process that took too long would stay, and slow down all that follow.
+            self.kill()
+            raise
         return self
 
     def __exit__(
