@@ -30,16 +30,12 @@ from stowplan_operator.worker.requests import (
 from stowplan_operator.worker.settings import MachineSettings
 from stowplan_operator.worker.story import StoryRecord
 from stowplan_scheduler.config import ConfigurationError
-from stowplan_scheduler.effects import DeleteVictim
 from stowplan_scheduler.events import WATCHED
-from stowplan_scheduler.framework.interface import PostFilterResult
-from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.runtime import FitFailure, Profile
-from stowplan_scheduler.framework.status import Status
 from stowplan_scheduler.objects import Node, Pod, PodDisruptionBudget, key_of
 
 from .breaking import MistakeError, registered
 from .event_sink import EventSink
+from .listening import listen
 from .plan import MILLISECOND, SECOND, Fault
 from .watches import Watch
 from .world import BUDGET, Answered
@@ -112,8 +108,7 @@ class Process:
         """Whether the machine has been told of the first lists."""
         self._tick_at: int | None = None
         self._elect_at: int | None = None
-        self._listen_to_evictions()
-        self._listen_to_preemptions()
+        listen(self, simulation.checks)
         self._drained_by: int | None = None
         for watch in self.watches.values():
             watch.relist()
@@ -406,26 +401,3 @@ class Process:
             self._kernel.after(0, self.here(lambda: self._sim.stopped(self)))
         else:
             self._elect_later()
-
-    def _listen_to_evictions(self) -> None:
-        """Checks want to see an eviction with its reason, which no request shows."""
-        writes = self.machine._interpreter.writes
-        evict = writes.evict
-
-        def seen(effect: DeleteVictim, victim: Pod) -> None:
-            self._sim.checks.evicting(self, effect)
-            evict(effect, victim)
-
-        writes.evict = seen  # type: ignore[method-assign]
-
-    def _listen_to_preemptions(self) -> None:
-        """Likewise a preemption as it is decided, before anything comes of it."""
-        attempts = self.machine.scheduler.attempts
-        run = attempts.run_post_filters
-
-        def seen(pod: PodInfo, profile: Profile, failure: FitFailure) -> tuple[PostFilterResult | None, Status]:
-            result, status = run(pod, profile, failure)
-            self._sim.checks.post_filtered(self, pod.pod, result)
-            return result, status
-
-        attempts.run_post_filters = seen  # type: ignore[method-assign]
