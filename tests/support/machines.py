@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from stowplan_scheduler.config import load_configuration
 from stowplan_scheduler.conformance.scenario import First
 from stowplan_scheduler.effects import Observe
 from stowplan_scheduler.events import WATCHED
+from stowplan_scheduler.framework.handle import PluginFactory
 from stowplan_scheduler.objects import Node, Pod
 from support.builders import node, pod
 
@@ -54,7 +55,13 @@ class Changed:
 class Desk:
     """A machine that leads and is fresh unless told otherwise, a clock, and a memory of the objects it was told of."""
 
-    def __init__(self, *objects: Node | Pod, leading: bool = True, given: MachineSettings | None = None) -> None:
+    def __init__(
+        self,
+        *objects: Node | Pod,
+        leading: bool = True,
+        given: MachineSettings | None = None,
+        third_party: Mapping[str, PluginFactory] | None = None,
+    ) -> None:
         self.now = 0
         self.version = 0
         self.stories: list[StoryRecord] = []
@@ -65,6 +72,7 @@ class Desk:
             given or settings(),
             First(),
             start=0,
+            third_party=third_party,
             on_story=self.stories.append,
             on_observe=self.samples.append,
             on_failure=self.failures.append,

@@ -112,6 +112,11 @@ def _known(process: Process, uid: str) -> list[Pod]:
         held = process.view.get(key)
         if held is None or held.metadata.uid != assumed or assumed == uid:
             continue
+        read = process.machine.scheduler.pod_of_uid(assumed)
+        if assumed in process.machine._ahead and read is not None:
+            # Taken in as a read showed it, which is more than that it has a node: it may have started, for example.
+            known[key] = read
+            continue
         # Of a pod that terminates no bind is accepted any more: as upstream, the core gives its room back at once.
         if not held.spec.node_name and not held.is_terminating:
             known[key] = replace(held, spec=replace(held.spec, node_name=node))

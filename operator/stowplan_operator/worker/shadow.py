@@ -145,14 +145,14 @@ class Shadow:
     def _compare(self, info: PodInfo, decision: Decision, node_name: str, start: int) -> None:
         report, table = self.report, self._scheduler.cluster.table
         row = table.row_of.get(node_name)
-        if row is None:
+        agrees = node_name == decision.node_name
+        ties = False if row is None or agrees or decision.ties == 1 else self._ties(info, row, start)
+        if row is None or ties is None:
             report.failed += 1
             return
         report.placed += 1
-        if node_name == decision.node_name:
-            report.agreed += 1
-        elif decision.ties > 1 and self._is_tied(info, decision, row, start):
-            report.tied += 1
+        report.agreed += agrees
+        report.tied += ties
         chosen, real = table.infos[decision.row], table.infos[row]
         report.fullness += _fullness(chosen, info)
         report.real_fullness += _fullness(real, info)
@@ -161,8 +161,14 @@ class Shadow:
         report.together += _together(chosen, info.pod)
         report.real_together += _together(real, info.pod)
 
-    def _is_tied(self, info: PodInfo, decision: Decision, row: int, start: int) -> bool:
-        """Whether the shadow gives the real node the best total, too, had it looked at it."""
+    def _ties(self, info: PodInfo, row: int, start: int) -> bool | None:
+        """Whether the shadow gives the real node the best total, too, had it looked at it; None if a plugin broke."""
+        try:
+            return self._is_best(info, row, start)
+        except Exception:  # noqa: BLE001 - as above
+            return None
+
+    def _is_best(self, info: PodInfo, row: int, start: int) -> bool:
         profile, cluster = self.profile, self._scheduler.cluster
         search, outcome = profile.search(info, CycleState(), cluster, self._scheduler)
         candidates, size = None, cluster.table.size

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import numpy as np
 from msgspec.structs import replace
 
 from stowplan_operator.worker.machine import WorkerMachine
 from stowplan_operator.worker.requests import BindPod
 from stowplan_operator.worker.settings import MachineSettings, Mode
+from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.config import load_configuration
+from stowplan_scheduler.framework.handle import PluginHandle
+from stowplan_scheduler.framework.interface import ScorePlugin, Scores
 from stowplan_scheduler.objects import PersistentVolumeClaimVolumeSource, Pod, PodCondition, Volume
+from stowplan_scheduler.profiles import plugin_traits
 from support.builders import pod
 from support.machines import CONFIG, SECOND, Desk, of, profile, small, the, waiting
 
@@ -124,6 +131,35 @@ def test_what_it_cannot_decide_is_counted_as_failed_and_not_as_pending() -> None
     bound_by_it(desk, replace(other("p1"), spec=replace(other("p1").spec, volumes=(volume,))), "n1")
     bound_by_it(desk, other("p2"), "not-known")
     assert figures(desk) == {"decided": 2, "failed": 2}
+
+
+class BreaksLater(ScorePlugin):
+    """Raises from the second call on: where a shadow looks whether the real node was as good."""
+
+    name = "BreaksLater"
+    calls: ClassVar[int]
+
+    def __init__(self, args: object, handle: PluginHandle) -> None:
+        type(self).calls = 0
+
+    def score(self, state: object, view: NodeView) -> Scores:
+        type(self).calls += 1
+        if self.calls > 1:
+            raise ZeroDivisionError("as plugins do")
+        return np.zeros(view.size, np.int64)
+
+
+def test_a_plugin_that_breaks_while_a_tie_is_looked_for_ends_no_worker() -> None:
+    plugins = {"multiPoint": {"enabled": [{"name": "BreaksLater"}]}}
+    configuration = load_configuration(
+        {**CONFIG, "profiles": [{"schedulerName": "dense", "plugins": plugins}, {"schedulerName": "stowplan"}]},
+        extra_plugins=plugin_traits({"BreaksLater": BreaksLater}),
+    )
+    given = MachineSettings(configuration=configuration, profiles=(profile("dense", Mode.SHADOW), profile("stowplan")))
+    desk = Desk(small("n1"), small("n2"), given=given, third_party={"BreaksLater": BreaksLater})
+    bound_by_it(desk, other("p1"), "n2")
+    assert BreaksLater.calls == 2
+    assert figures(desk) == {"decided": 1, "failed": 1}
 
 
 def test_pods_that_are_first_seen_on_their_node_are_missed() -> None:
