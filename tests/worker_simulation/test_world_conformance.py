@@ -6,6 +6,8 @@ Every rule of world.py that a worker can observe has a row here.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -13,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 from msgspec.structs import replace
 
-from integration.api_support import create_pod, new_namespace, run
+from integration.api_support import PATIENCE, create_pod, new_namespace, run
 from integration.control_plane import ControlPlane
 from stowplan_operator.api import pods as real_pods
 from stowplan_operator.api.call import MERGE_PATCH, Call, encode
@@ -280,3 +282,36 @@ def test_the_simulated_server_answers_as_the_real_one(
 
     real, simulated = run(control_plane, both)
     assert simulated == real
+
+
+AHEAD = 100
+"""Versions by which a client knows more than its server."""
+
+
+def test_a_watch_at_a_server_that_is_behind_says_nothing_until_it_has_caught_up(control_plane: ControlPlane) -> None:
+    """What the client knows already does not come again, and no bookmark from before: it never goes back in time."""
+    namespace = new_namespace(control_plane)
+
+    async def version_of(client: ApiClient, name: str) -> int:
+        key, uid = await create_pod(client, namespace, name)
+        reply = await real_pods.read(client, key)
+        found = real_pods.pod_in(reply)
+        assert found.metadata.uid == uid
+        return int(found.metadata.resource_version)
+
+    async def first_shown(client: ApiClient) -> tuple[int, int, int]:
+        known = await version_of(client, "before") + AHEAD
+        query = (("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", str(known)))
+        async with client.stream(Call("GET", PODS.path(namespace=namespace), query)) as stream:
+            early = version = await version_of(client, "early")
+            for number in range(2 * AHEAD):
+                if version > known:
+                    break
+                version = await version_of(client, f"p{number}")
+            lines = await asyncio.wait_for(stream.lines(), PATIENCE)
+        shown = json.loads(lines[0])
+        assert shown["type"] == "ADDED"
+        return early, known, int(shown["object"]["metadata"]["resourceVersion"])
+
+    early, known, shown = run(control_plane, first_shown)
+    assert early <= known < shown
