@@ -21,6 +21,10 @@ esac
 for tool in kind docker kubectl; do
     command -v "$tool" >/dev/null || { echo "up.sh: no '$tool' on PATH" >&2; exit 2; }
 done
+if [ "$action" = test ] && [ ! -x "$root/.venv/bin/python" ]; then
+    echo "up.sh: the tests need the environment .venv: run make venv" >&2
+    exit 2
+fi
 
 if [ "$action" = down ]; then
     kind delete cluster --name "$name"
@@ -38,7 +42,8 @@ fi
 export KUBECONFIG=$kubeconfig
 
 version=$(awk -F '"' '/^__version__/ {print $2}' "$root/scheduler/stowplan_scheduler/__init__.py")
-docker build --file "$root/deploy/image/Dockerfile" --tag "stowplan:$version" "$root"
+# kind loads every platform that an image names: an attestation counts as one, and cannot be unpacked.
+BUILDX_NO_DEFAULT_ATTESTATIONS=1 docker build --file "$root/deploy/image/Dockerfile" --tag "stowplan:$version" "$root"
 kind load docker-image "stowplan:$version" --name "$name"
 
 kubectl apply --server-side --kustomize "$root/deploy/kustomize/default"

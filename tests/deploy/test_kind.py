@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,14 +32,14 @@ def script(repository: Path, tmp_path: Path) -> Path:
 
 
 def run(
-    script: Path, *arguments: str, tools: str = "kind docker kubectl", **variables: str
+    script: Path, *arguments: str, tools: str = "kind docker kubectl", recorder: str = RECORDER, **variables: str
 ) -> tuple[int, str, list[str]]:
     """Exit code, standard error, and the calls of the tools."""
     folder, record = script.parent / "bin", script.parent / "record"
     folder.mkdir(exist_ok=True)
     record.write_text("", encoding="utf-8")
     for tool in tools.split():
-        (folder / tool).write_text(RECORDER, encoding="utf-8")
+        (folder / tool).write_text(recorder, encoding="utf-8")
         (folder / tool).chmod(0o755)
     needed = {"bash", "dirname", "mkdir", "rm", "grep", "awk", "basename", "sh"}
     for tool in needed:
@@ -91,6 +92,26 @@ def test_it_takes_a_cluster_that_is_there_and_a_node_image_that_is_named(script:
     assert "--image kindest/node:v1.37.2 --wait" in calls[1]
 
 
+def test_the_image_that_is_loaded_names_one_platform(script: Path) -> None:
+    """What docker says by itself about how it built an image is a platform of its own, which kind cannot load."""
+    _, _, calls = run(script, recorder=RECORDER.replace("$*", "$* $BUILDX_NO_DEFAULT_ATTESTATIONS"))
+    (built,) = (call for call in calls if call.startswith("docker build"))
+    assert built.endswith(" 1")
+
+
+def test_the_tests_run_on_the_cluster_that_was_made(script: Path) -> None:
+    """All that run on any cluster, and no others, with the kubeconfig that kind wrote."""
+    python = script.parents[2] / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(RECORDER.replace("$*", "$STOWPLAN_KUBECONFIG $*"), encoding="utf-8")
+    python.chmod(0o755)
+    code, said, calls = run(script, "test")
+    assert (code, said) == (0, "")
+    kubeconfig = script.parents[2] / "build" / "kind" / "kubeconfig"
+    assert calls[-1] == f"python {kubeconfig} -m pytest -m any_cluster tests/integration"
+    assert f"--kubeconfig {kubeconfig}" in calls[1]
+
+
 def test_it_deletes_the_cluster(script: Path) -> None:
     """And nothing else."""
     code, _, calls = run(script, "down")
@@ -100,6 +121,8 @@ def test_it_deletes_the_cluster(script: Path) -> None:
 def test_a_missing_tool_or_an_unknown_action_is_bad_use(script: Path) -> None:
     """Nothing is called."""
     assert run(script, "up") == (2, "up.sh: unknown action 'up': one of install, test, down\n", [])
+    missing = "up.sh: the tests need the environment .venv: run make venv\n"
+    assert run(script, "test") == (2, missing, [])
     (script.parent / "bin" / "kubectl").unlink()
     assert run(script, tools="kind docker") == (2, "up.sh: no 'kubectl' on PATH\n", [])
 
@@ -120,6 +143,11 @@ def test_the_workflow_runs_the_script_and_may_read_the_repository_only(
     assert "deploy/kind/up.sh test" in commands
     assert os.access(repository / "deploy/kind/up.sh", os.X_OK)
     assert job["steps"][0]["with"] == {"persist-credentials": False}
+    actions = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert len(actions) == 2
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action) for action in actions), "a tag can be moved"
+    (installed,) = re.findall(r"sigs\.k8s\.io/kind@(\S+)", "\n".join(commands))
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", installed)
     for command in commands:
         checked = subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, "")
