@@ -143,6 +143,17 @@ live-check: venv ## predict, then observe a real HPA, scheduler and Karpenter: d
 	@tests/live/build.sh --missing >/dev/null
 	@$(BIN)/python tests/live/run.py $(ARGS)
 
+# Another base than the one that is made of Debian's packages: make image-check BASE=python:3.13-slim.
+BASE ?=
+
+.PHONY: image-check
+image-check: venv ## build the image and run its pods on a real control plane (Linux, root, podman; needs Go; 10 minutes)
+	@tests/conformance/build.sh rig >/dev/null
+	@tests/image/build.sh $(BASE)
+	@STOWPLAN_CONTAINERS=podman tests/image/run.sh $(BIN)/python -m pytest --no-cov -q tests/image/checks.py \
+	  tests/integration/test_worker_deployments.py \
+	  tests/integration/test_given_cluster.py::test_all_that_runs_on_any_cluster_passes_on_one_with_stowplan_in_it $(ARGS)
+
 .PHONY: clean
 clean: ## remove the environment, caches and results
 	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""The Dockerfile and its lock files. No image is built here: the file is read, and what it counts on is checked."""
+"""The Dockerfile and its lock files: read, and what they count on is checked. `make image-check` builds the image."""
 
 from __future__ import annotations
 

@@ -33,7 +33,10 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One that is to be started. `security`: the pod's and the container's securityContext in one."""
+    """One that is to be started. `security`: the pod's and the container's securityContext in one.
+
+    `memory`: its limit in bytes; 0 for none.
+    """
 
     pod: str
     image: str
@@ -41,6 +44,7 @@ class Container:
     environment: Mapping[str, str]
     mounts: Sequence[Mount]
     security: Mapping[str, Any]
+    memory: int
     address: str
     log: Path
 

@@ -30,6 +30,7 @@ from integration.control_plane import ControlPlane
 from integration.kube_api import KubeApi, Manifest, RefusedError, sure
 from integration.pod_volumes import PodVolumes, field_of
 from integration.scheduling_load import node
+from stowplan_scheduler.quantity import parse_quantity
 
 PERIOD: Final = 0.3
 HEARTBEAT: Final = 5.0
@@ -304,6 +305,7 @@ def _container(pod: _Pod) -> Container:
         environment=environment,
         mounts=mounts,
         security={**spec.get("securityContext", {}), **container.get("securityContext", {})},
+        memory=parse_quantity(container["resources"].get("limits", {}).get("memory", "0")) // 10**9,
         address=pod.address,
         log=pod.log,
     )

@@ -7,6 +7,7 @@ by `integration.kubelet`, with the accounts and the rights that they have in any
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from image.podman import API_SERVER_FLAGS, Podman
 from integration.binding_audit import BindingAudit
 from integration.containers import ContainerRuntime, Processes
 from integration.control_plane import API_SERVER, CONTROLLER_MANAGER, HOST, SCHEDULER, ControlPlane
@@ -125,16 +127,15 @@ def is_ready(pod: Manifest) -> bool:
 
 
 @contextlib.contextmanager
-def pod_cluster(
-    rig: Path,
-    manifests: Path,
-    folder: Path,
-    runtime_for: Callable[[ControlPlane], contextlib.AbstractContextManager[ContainerRuntime]] | None = None,
-) -> Iterator[PodCluster]:
-    """One with a kustomization applied, from its start to its end. By default pods are processes."""
+def pod_cluster(rig: Path, manifests: Path, folder: Path) -> Iterator[PodCluster]:
+    """One with a kustomization applied, from its start to its end.
+
+    Pods are processes; with STOWPLAN_CONTAINERS=podman containers from the image, which `make image-check` is for.
+    """
+    containers = os.environ.get("STOWPLAN_CONTAINERS") == "podman"
     audit = BindingAudit(folder)
     flags = {
-        API_SERVER: audit.flags,
+        API_SERVER: (*audit.flags, *(API_SERVER_FLAGS if containers else ())),
         # It hands the authority to every namespace, from where pods have it.
         CONTROLLER_MANAGER: ("--root-ca-file", "certs/apiserver.crt"),
     }
@@ -144,8 +145,8 @@ def pod_cluster(
             ControlPlane(rig, folder, components=components, service_accounts=True, flags=flags)
         )
         runtime: ContainerRuntime = Processes(f"https://{HOST}:{plane.port}")
-        if runtime_for is not None:
-            runtime = stack.enter_context(runtime_for(plane))
+        if containers:
+            runtime = stack.enter_context(Podman(plane.port))
         kubelet = stack.enter_context(Kubelet(plane, folder / "pods", runtime, images={IMAGE}))
         cluster = PodCluster(plane, audit, kubelet)
         stack.callback(cluster.api.close)

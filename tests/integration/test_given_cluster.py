@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import subprocess
 import sys
 from contextlib import closing
@@ -17,6 +18,7 @@ from integration.accounts import api_of, kubeconfig_of
 from integration.control_plane import API_SERVER, ControlPlane
 from integration.given_cluster import Access, GivenCluster, KubeconfigError
 from integration.kube_api import sure
+from integration.pod_cluster import pod_cluster
 
 REASON = "STOWPLAN_KUBECONFIG names somebody else's"
 
@@ -41,6 +43,42 @@ def test_the_suite_runs_against_the_cluster_of_a_kubeconfig_and_says_what_it_ski
     assert REASON in done.stdout
     assert " passed, " in done.stdout.splitlines()[-1]
     assert "failed" not in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.rig
+@pytest.mark.slow
+def test_all_that_runs_on_any_cluster_passes_on_one_with_stowplan_in_it(
+    rig: Path, repository: Path, tmp_path: Path
+) -> None:
+    """What `deploy/kind/up.sh test` does on kind: the manifests as shipped, pods that run, the tests beside them."""
+    (tmp_path / "bin").mkdir()
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\nexec {shlex.quote(str(rig.absolute()))} kubectl "$@"\n', encoding="utf-8")
+    kubectl.chmod(0o755)
+    with pod_cluster(rig, repository / "deploy" / "kustomize" / "default", tmp_path / "cluster") as cluster:
+        cluster.wait_ready("app.kubernetes.io/name=stowplan-operator", 2)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "--no-header", "--no-cov", "-p", "no:cacheprovider"),
+                *("-m", "any_cluster", "tests/integration"),
+            ],
+            cwd=repository,
+            env={
+                **os.environ,
+                "PATH": f"{kubectl.parent}{os.pathsep}{os.environ['PATH']}",
+                "STOWPLAN_KUBECONFIG": str(cluster.plane.kubeconfig),
+                "STOWPLAN_RIG": "/no/such/program",
+            },
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        logs = cluster.kubelet.logs()
+    assert done.returncode == 0, f"{done.stdout}\n{logs}"
+    last = done.stdout.splitlines()[-1]
+    assert " passed, " in last
+    assert "skipped" not in last
 
 
 @pytest.mark.rig
