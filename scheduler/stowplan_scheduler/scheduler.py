@@ -112,7 +112,9 @@ class Scheduler:
         self.cache = Cache()
         self.interner = PodInterner()
         self._pods: dict[str, PodInfo] = {}
-        self._uid_of: dict[str, str] = {}
+        """Newest PodInfo by uid."""
+        self._by_key: dict[str, PodInfo] = {}
+        """The same by namespace/name."""
         self._third_party = third_party
         self._make_memo: Callable[[], Memo] = lambda: Memo(enabled=memo, max_bytes=max_memo_bytes)
         self._hooks = hooks
@@ -325,13 +327,12 @@ class Scheduler:
 
     def pod_of_key(self, key: str) -> Pod | None:
         """The newest object of the pod with this namespace/name."""
-        uid = self._uid_of.get(key)
-        return None if uid is None else self.pod_of_uid(uid)
+        info = self._by_key.get(key)
+        return None if info is None else info.pod
 
     def info_of_key(self, key: str) -> PodInfo | None:
         """The newest PodInfo of the pod with this namespace/name."""
-        uid = self._uid_of.get(key)
-        return None if uid is None else self._pods.get(uid)
+        return self._by_key.get(key)
 
     def nominated_nodes(self) -> tuple[str, ...]:
         """Names of the nodes that pods are nominated to."""
@@ -362,25 +363,25 @@ class Scheduler:
             self._pod_gone(pod, now)
             return
         key = pod.key
-        old = self.info_of_key(key)
+        old = self._by_key.get(key)
         new = self.interner.info(pod) if old is None else self.interner.info_like(pod, old)
         if old is not None and (old.uid != new.uid or _left_its_node(old.pod, pod)):
             self._pod_gone(old.pod, now)
             old = None
         self._pods[new.uid] = new
-        self._uid_of[key] = new.uid
+        self._by_key[key] = new
         if old is None:
             if pod.spec.node_name:
                 self._assigned_added(new, now)
             elif pod.spec.scheduler_name in self.profiles:
                 self.queue.add(new, now)
         elif old.pod.spec.node_name:
-            self._assigned_updated(old.pod, new, now)
+            self._assigned_updated(old, new, now)
         elif pod.spec.node_name:
             self._assigned_added(new, now)
             self.queue.delete(old.pod, now)
         elif self._is_ours(old):
-            self._pending_updated(old.pod, new, now)
+            self._pending_updated(old, new, now)
 
     def _is_held(self, pod: Pod) -> bool:
         """Whether this very pod is known, not one of the same name that was made after it: deletions may come late."""
@@ -397,7 +398,7 @@ class Scheduler:
         if old is None:
             return
         self._pods.pop(old.uid, None)
-        self._uid_of.pop(key, None)
+        self._by_key.pop(key, None)
         last = old.pod
         if last.spec.node_name:
             self.cache.remove_pod(old)
@@ -415,20 +416,23 @@ class Scheduler:
         self.cache.add_pod(info)
         self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, info.pod, now)
 
-    def _assigned_updated(self, old: Pod, new: PodInfo, now: int) -> None:
+    def _assigned_updated(self, before: PodInfo, new: PodInfo, now: int) -> None:
         self.cache.update_pod(new)
-        for event in pod_update_events(old, new.pod, Resource.ASSIGNED_POD):
+        if not self.queue.listens():
+            return
+        old = before.pod
+        for event in pod_update_events(old, new.pod, Resource.ASSIGNED_POD, alike=before.shape is new.shape):
             self.queue.move_all_to_active_or_backoff(event, old, new.pod, now)
 
-    def _pending_updated(self, old: Pod, new: PodInfo, now: int) -> None:
-        version = new.pod.metadata.resource_version
+    def _pending_updated(self, before: PodInfo, new: PodInfo, now: int) -> None:
+        old, version = before.pod, new.pod.metadata.resource_version
         if version and version == old.metadata.resource_version:
             return
         if self.cache.is_assumed_pod(new):
             if new.terminating and old.metadata.deletion_timestamp is None:
                 self._assumed_deleted(new, now)
             return
-        self.queue.update(old, new, now)
+        self.queue.update(old, new, now, alike=before.shape is new.shape)
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.pod.status.nominated_node_name:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
-from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
+from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner, shape_signature
 from stowplan_scheduler.objects import (
     Affinity,
     ContainerStatus,
@@ -156,6 +156,37 @@ def test_what_happens_to_every_pod_needs_no_look_inside(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(PodInterner, "info", refuse)
     assert interner.info_like(change(old), known).shape is known.shape
+
+
+@given(two_pods(), st.booleans())
+@settings(max_examples=150, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
+def test_pods_have_one_shape_just_if_no_rule_can_tell_them_apart(both: tuple[Pod, Pod], shares: bool) -> None:
+    """Also those that share containers and labels, as pods of one template do."""
+    first, second = both
+    if shares:
+        meta = replace(second.metadata, labels=first.metadata.labels)
+        second = replace(second, metadata=meta, spec=replace(second.spec, containers=first.spec.containers))
+    interner = PodInterner()
+    known = interner.info(first)
+    assert (interner.info(second).shape is known.shape) is (shape_signature(first) == shape_signature(second))
+
+
+def test_another_pod_of_a_template_needs_no_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner is another object that says the same."""
+    interner = PodInterner()
+    first = pod("a").labels(app="web").owner("ReplicaSet", "web").req(cpu="1").build()
+    known = interner.info(first)
+
+    def refuse(made: Pod) -> bytes:
+        raise AssertionError("looked inside")
+
+    monkeypatch.setattr("stowplan_scheduler.framework.pod_info.shape_signature", refuse)
+    owners = tuple(replace(owner) for owner in first.metadata.owner_references)
+    second = replace(first, metadata=replace(first.metadata, name="b", owner_references=owners))
+    assert interner.info(second).shape is known.shape
+    elsewhere = replace(second, metadata=replace(second.metadata, namespace="elsewhere"))
+    with pytest.raises(AssertionError, match="looked inside"):
+        interner.info(elsewhere)
 
 
 @given(histories(steps=40))

@@ -137,7 +137,7 @@ class Cache:
             raise CacheError(f"pod {_named(info)} is not added to scheduler cache, so cannot be updated")
         if info.uid in self._assumed:
             raise CacheError(f"assumed pod {_named(info)} should not be updated")
-        if _node_name(held) != _node_name(info):
+        if held.pod.spec.node_name != info.pod.spec.node_name:
             raise CacheCorruptedError(
                 "Pod updated on a different node than previously added to. "
                 "Scheduler cache is corrupted and can badly affect scheduling decisions"

@@ -267,9 +267,13 @@ class NodeTable:
             column.codes = column.codes[source]
 
     def _load_usage(self, row: int, info: NodeInfo) -> None:
-        requested = info.requested
-        self.requested_base[:, row] = requested.milli_cpu, requested.memory, requested.ephemeral_storage
-        self.non_zero_base[:, row] = info.non_zero_cpu, info.non_zero_memory
+        # One number at a time: each tuple would first become an array.
+        requested, base, non_zero = info.requested, self.requested_base, self.non_zero_base
+        base[0, row] = requested.milli_cpu
+        base[1, row] = requested.memory
+        base[2, row] = requested.ephemeral_storage
+        non_zero[0, row] = info.non_zero_cpu
+        non_zero[1, row] = info.non_zero_memory
         self.pod_count[row] = len(info.pods)
         self.with_ports[row] = bool(info.used_ports)
         if requested.scalar or self.scalar_requested:

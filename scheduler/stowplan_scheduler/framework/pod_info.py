@@ -22,7 +22,9 @@ from stowplan_scheduler.objects import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodCondition,
     PodSpec,
+    PodStatus,
     Volume,
     controller_of,
 )
@@ -235,10 +237,14 @@ class PodInfo:
 class PodInterner:
     """Makes PodInfos whose equal shapes are one object. One interner per scheduler; shapes die with their last pod."""
 
-    __slots__ = ("_count", "_shapes", "_templates")
+    __slots__ = ("_count", "_recent", "_shapes", "_templates")
 
     def __init__(self) -> None:
         """Start without any shape."""
+        self._recent: WeakValueDictionary[tuple[int, int], PodShape] = WeakValueDictionary()
+        """A shape by identity of its pod's containers and labels, which pods of a template may share. The shape holds
+        both, so no other objects have these identities while it lives.
+        """
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
         self._count = 0
@@ -249,8 +255,13 @@ class PodInterner:
         A pod that waits has no spec.nodeName, and where a bound pod runs is no part of its shape. A caller that
         evaluates a pod that names its node asks for `with_node_name`.
         """
-        signature = _digest(shape_signature(pod))
         name = pod.spec.node_name if with_node_name else ""
+        parts = (id(pod.spec.containers), id(pod.metadata.labels))
+        if not name:
+            recent = self._recent.get(parts)
+            if recent is not None and _is_of_shape(pod, recent):
+                return PodInfo(pod, recent)
+        signature = _digest(shape_signature(pod))
         if name:
             signature += name.encode()
         shape = self._shapes.get(signature)
@@ -258,6 +269,8 @@ class PodInterner:
             self._count += 1
             shape = PodShape(pod, self._count, self._template(pod, name))
             self._shapes[signature] = shape
+            if not name:
+                self._recent[parts] = shape
         return PodInfo(pod, shape)
 
     def info_like(self, pod: Pod, known: PodInfo) -> PodInfo:
@@ -279,16 +292,40 @@ def _keeps_shape(old: Pod, new: Pod) -> bool:
     a, b = old.metadata, new.metadata
     if a is not b and not (a.labels is b.labels and a.owner_references is b.owner_references):
         return False
-    if not _keeps_spec(old.spec, new.spec):
-        return False
-    was, now = old.status, new.status
+    return _keeps_spec(old.spec, new.spec) and _keeps_status(old.status, new.status)
+
+
+def _is_of_shape(pod: Pod, shape: PodShape) -> bool:
+    """Whether all that `shape_signature` reads is the same as in the shape's pod, most of it the very object.
+
+    Owners may be other objects: each batch of new pods has one of its own.
+    """
+    a, b = shape.pod.metadata, pod.metadata
+    return (
+        a.namespace == b.namespace
+        and a.labels is b.labels
+        and (a.owner_references is b.owner_references or a.owner_references == b.owner_references)
+        and _keeps_spec(shape.pod.spec, pod.spec)
+        and _keeps_status(shape.pod.status, pod.status)
+    )
+
+
+def _keeps_status(was: PodStatus, now: PodStatus) -> bool:
     return was is now or (
         was.container_statuses is now.container_statuses
         and was.init_container_statuses is now.init_container_statuses
         and was.allocated_resources is now.allocated_resources
         and was.resources is now.resources
-        and not any(condition.type == "PodResizePending" for condition in (*was.conditions, *now.conditions))
+        and not (was.conditions and _is_resizing(was.conditions))
+        and not (now.conditions and _is_resizing(now.conditions))
     )
+
+
+def _is_resizing(conditions: tuple[PodCondition, ...]) -> bool:
+    for condition in conditions:  # noqa: SIM110 - most updates come by here, and a generator costs most of it
+        if condition.type == "PodResizePending":
+            return True
+    return False
 
 
 def _keeps_spec(old: PodSpec, new: PodSpec) -> bool:

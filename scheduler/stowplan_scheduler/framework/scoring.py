@@ -65,18 +65,20 @@ def pre_scores(plan: Plan, pod: PodInfo, cluster: Cluster, view: NodeView) -> As
 
 def sum_scores(plan: Plan, cluster: Cluster, view: NodeView, asked: Asked) -> Scores:
     """Score and NormalizeScore: the sums of `total_scores`. Raises SchedulingError."""
-    bundle, rows = plan.bundle, view.rows
-    bundle.ensure(cluster.table, rows)
+    bundle, rows, table = plan.bundle, view.rows, cluster.table
+    bundle.ensure(table, rows)
     if bundle.out_of_range:
         for scorer, state, _ in bundle.scorers:
             _normalized(scorer, state, scorer.score(state, view), view)
     totals: Scores = bundle.scores[rows]
     owned = not isinstance(rows, slice)
     for entry, weight in plan.node_scores:
-        entry.refresh(cluster.table)
-        if entry.uniform is not None:
+        entry.refresh(table)
+        uniform = entry.uniform
+        if uniform is not None:
             # The same for every node: it changes no comparison.
-            _checked_value(entry.plugin.name, entry.uniform)
+            if not 0 <= uniform <= MAX_NODE_SCORE:
+                raise _out_of_range(entry.plugin.name, uniform)
             continue
         scores = _normalized(entry.plugin, entry.state, entry.values[rows], view)
         totals, owned = _add(totals, scores * weight, owned=owned)
@@ -117,21 +119,22 @@ def _shown(entry: NodeScores, weight: int, raw: Scores, view: NodeView) -> Plugi
 
 def _normalized(plugin: ScorePlugin, state: object, raw: Scores, view: NodeView) -> Scores:
     scores = plugin.normalize(state, raw, view) if plugin.normalizes else raw
+    if plugin.in_range:
+        return scores
     if scores.dtype.kind != "i":
         # A float may be NaN, and compares with nothing.
         text = f'plugin "{plugin.name}" returns scores of type {scores.dtype}, they must be int64'
         raise SchedulingError(f"applying score defaultWeights on Score plugins: {text}")
     if len(scores):
-        _checked_value(plugin.name, int(np.minimum.reduce(scores)))
-        _checked_value(plugin.name, int(np.maximum.reduce(scores)))
+        lowest, highest = np.minimum.reduce(scores), np.maximum.reduce(scores)
+        if lowest < 0 or highest > MAX_NODE_SCORE:
+            raise _out_of_range(plugin.name, int(lowest if not 0 <= lowest <= MAX_NODE_SCORE else highest))
     return scores
 
 
-def _checked_value(plugin: str, score: int) -> int:
-    if not 0 <= score <= MAX_NODE_SCORE:
-        text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100]'
-        raise SchedulingError(f"applying score defaultWeights on Score plugins: {text} after normalizing")
-    return score
+def _out_of_range(plugin: str, score: int) -> SchedulingError:
+    text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of [0, 100]'
+    return SchedulingError(f"applying score defaultWeights on Score plugins: {text} after normalizing")
 
 
 def _pre_score_error(status: Status) -> SchedulingError:

@@ -61,6 +61,10 @@ class BackoffQueue:
     def __len__(self) -> int:
         return len(self._rejected) + len(self._after_error)
 
+    def __bool__(self) -> bool:
+        """Whether any pod backs off; asked with every event."""
+        return bool(self._rejected.pods or self._after_error.pods)
+
     def __contains__(self, key: str) -> bool:
         return key in self._rejected or key in self._after_error
 

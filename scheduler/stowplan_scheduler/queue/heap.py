@@ -20,24 +20,25 @@ SortKey = tuple[int, ...]
 class PodHeap:
     """Pods by key, the least sort key first. A pod may be in one heap at a time: it holds its own position."""
 
-    __slots__ = ("_by_key", "_keys", "_pods", "_sort_key")
+    __slots__ = ("_by_key", "_keys", "_sort_key", "pods")
 
     def __init__(self, sort_key: Callable[[QueuedPodInfo], SortKey]) -> None:
         """`sort_key` is asked once per push; push a pod again after a change of what it reads."""
         self._sort_key = sort_key
         self._keys: list[SortKey] = []
-        self._pods: list[QueuedPodInfo] = []
+        self.pods: list[QueuedPodInfo] = []
+        """In heap order: the first one is the head, the rest is not sorted. To look at only."""
         self._by_key: dict[str, QueuedPodInfo] = {}
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
     def __contains__(self, key: str) -> bool:
         return key in self._by_key
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """The pods in heap order: the first one is the head, the rest is not sorted."""
-        return iter(self._pods)
+        return iter(self.pods)
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The pod with this key."""
@@ -45,11 +46,11 @@ class PodHeap:
 
     def peek(self) -> QueuedPodInfo | None:
         """The head, which stays."""
-        return self._pods[0] if self._pods else None
+        return self.pods[0] if self.pods else None
 
     def sorted(self) -> tuple[QueuedPodInfo, ...]:
         """All pods, least sort key first, ties by key. For reports; costs O(n log n)."""
-        return tuple(sorted(self._pods, key=lambda pod: (self._keys[pod.heap_position], pod.key)))
+        return tuple(sorted(self.pods, key=lambda pod: (self._keys[pod.heap_position], pod.key)))
 
     def resorted(self, sort_key: Callable[[QueuedPodInfo], SortKey]) -> PodHeap:
         """A heap of these pods in another order; this one must not be used any more."""
@@ -66,12 +67,12 @@ class PodHeap:
             return
         self._by_key[pod.key] = pod
         self._keys.append(sort_key)
-        self._pods.append(pod)
-        self._up(len(self._pods) - 1, sort_key, pod)
+        self.pods.append(pod)
+        self._up(len(self.pods) - 1, sort_key, pod)
 
     def pop(self) -> QueuedPodInfo | None:
         """Take the head. O(log n)."""
-        return self._take(0) if self._pods else None
+        return self._take(0) if self.pods else None
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Take the pod with this key, if it is here. O(log n)."""
@@ -79,11 +80,11 @@ class PodHeap:
         return None if pod is None else self._take(pod.heap_position)
 
     def _take(self, index: int) -> QueuedPodInfo:
-        taken = self._pods[index]
+        taken = self.pods[index]
         del self._by_key[taken.key]
         taken.heap_position = -1
-        last_key, last = self._keys.pop(), self._pods.pop()
-        if index < len(self._pods):
+        last_key, last = self._keys.pop(), self.pods.pop()
+        if index < len(self.pods):
             self._settle(index, last_key, last)
         return taken
 
@@ -93,7 +94,7 @@ class PodHeap:
             self._up(index, sort_key, pod)
 
     def _up(self, index: int, sort_key: SortKey, pod: QueuedPodInfo) -> None:
-        keys, pods = self._keys, self._pods
+        keys, pods = self._keys, self.pods
         while index:
             parent = (index - 1) >> 1
             if not sort_key < keys[parent]:
@@ -108,7 +109,7 @@ class PodHeap:
 
     def _down(self, start: int, sort_key: SortKey, pod: QueuedPodInfo) -> bool:
         """Let the pod sink from `start`; whether it sank. It stays above children that are its equals."""
-        keys, pods = self._keys, self._pods
+        keys, pods = self._keys, self.pods
         size = len(pods)
         index = start
         child = 2 * index + 1
@@ -133,12 +134,12 @@ class PodHeap:
         """What is wrong with the heap: order, positions, index. Empty if nothing is."""
         found = [
             f"{pod.key} stands before its parent"
-            for i, pod in enumerate(self._pods)
+            for i, pod in enumerate(self.pods)
             if i and self._keys[i] < self._keys[(i - 1) >> 1]
         ]
-        found += [f"{pod.key} has a wrong position" for i, pod in enumerate(self._pods) if pod.heap_position != i]
-        found += [f"{pod.key} has a stale sort key" for pod in self._pods if self._sort_key(pod) != self._key_of(pod)]
-        if {pod.key: pod for pod in self._pods} != self._by_key:
+        found += [f"{pod.key} has a wrong position" for i, pod in enumerate(self.pods) if pod.heap_position != i]
+        found += [f"{pod.key} has a stale sort key" for pod in self.pods if self._sort_key(pod) != self._key_of(pod)]
+        if {pod.key: pod for pod in self.pods} != self._by_key:
             found.append("the index does not name the pods")
         return found
 

@@ -14,13 +14,20 @@ from stowplan_scheduler.quantity import milli_value, parse_quantity
 from stowplan_scheduler.resources import Requests, pod_requests
 
 
-def pod_update_events(old: Pod, new: Pod, resource: Resource) -> tuple[ClusterEvent, ...]:
+def pod_update_events(old: Pod, new: Pod, resource: Resource, *, alike: bool = False) -> tuple[ClusterEvent, ...]:
     """The aspects in which two versions of a pod differ, in upstream's order; a plain Update if none does.
 
     `resource`: TARGET_POD for the waiting pod itself, UNSCHEDULED_POD for the metrics of the handlers. A pod that has a
-    node is always ASSIGNED_POD. Raises QuantityError.
+    node is always ASSIGNED_POD. `alike`: the shape of both is known to be the same, so that only what is no part of it
+    is looked at. Raises QuantityError.
     """
     subject = Resource.ASSIGNED_POD if new.spec.node_name else resource
+    if (
+        alike
+        and old.spec.scheduling_gates is new.spec.scheduling_gates
+        and old.status.resource_claim_statuses is new.status.resource_claim_statuses
+    ):
+        return _PLAIN_UPDATES[subject]
     actions = _pod_actions(old, new)
     return tuple([ClusterEvent(subject, action) for action in actions]) if actions else _PLAIN_UPDATES[subject]
 

@@ -11,7 +11,7 @@ SchedulerPopFromBackoffQ on).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stowplan_scheduler.framework.cluster_event import (
     CONFIGURATION_CHANGE,
@@ -58,6 +58,10 @@ _PLACES = {
 """Where a strategy sends a pod (upstream strategyToQueueLabel)."""
 
 _TARGET_POD_UPDATE = ClusterEvent(Resource.TARGET_POD, Action.UPDATE)
+
+
+_NAMES: Final = {place: place.value for place in Place}
+"""The text of each place: an enum's own way to it is a slow one."""
 
 
 class SchedulingQueue:
@@ -129,13 +133,16 @@ class SchedulingQueue:
         self._nominator.add(info)
         self._to_active(QueuedPodInfo(info, now), POD_ADD, now)
 
-    def update(self, old: Pod | None, new: PodInfo, now: int) -> None:
+    def update(self, old: Pod | None, new: PodInfo, now: int, *, alike: bool = False) -> None:
         """The object of a pending pod changed; `old` is None if the version before is not known.
 
         A pod in flight only hears of it. One that is active or backs off stays, reordered. One that is unschedulable
-        moves if a rejector says so. One that is nowhere is added.
+        moves if a rejector says so. One that is nowhere is added. `alike`: as for `pod_update_events`.
         """
-        events = (_TARGET_POD_UPDATE,) if old is None else pod_update_events(old, new.pod, Resource.TARGET_POD)
+        if old is None:
+            events: tuple[ClusterEvent, ...] = (_TARGET_POD_UPDATE,)
+        else:
+            events = pod_update_events(old, new.pod, Resource.TARGET_POD, alike=alike)
         in_flight = self._active.in_flight
         if new.uid in in_flight:
             for event in events:
@@ -310,7 +317,7 @@ class SchedulingQueue:
         Costs nothing unless a pod was rejected by a plugin that listens to the event, or a pod is in flight.
         """
         in_flight = self._active.in_flight
-        if not self._unschedulable and not in_flight:
+        if not self.listens():
             return
         if not self._hints.is_of_interest(event):
             return
@@ -321,6 +328,10 @@ class SchedulingQueue:
             self._move(pods, event, old, new, now)
         # Pods in flight hear of it when they come back.
         in_flight.log(event, old, new)
+
+    def listens(self) -> bool:
+        """Whether an event could concern any pod: one is unschedulable, or in flight."""
+        return bool(self._unschedulable) or bool(self._active.in_flight)
 
     def _candidates(self, event: ClusterEvent) -> list[QueuedPodInfo]:
         """The pods that the event may concern. A gate hears only what its plugin listens to, and wildcards."""
@@ -367,7 +378,7 @@ class SchedulingQueue:
 
     def is_idle(self) -> bool:
         """Whether no pod waits for time to pass."""
-        return not len(self._backoff) and not len(self._unschedulable)
+        return not self._backoff and not self._unschedulable
 
     def next_timer(self, now: int) -> int | None:
         """The next instant at which `run_timers` may move a pod; `now` if it is overdue, None if no pod waits."""
@@ -438,7 +449,7 @@ class SchedulingQueue:
 
     def _count(self, place: Place, label: str, strategy: Strategy | None = None) -> None:
         """`strategy`: what made a pod move that was here before. As an entity it counts only elsewhere (upstream)."""
-        counted = (place.value, label)
+        counted = (_NAMES[place], label)
         self.incoming[counted] = self.incoming.get(counted, 0) + 1
         if strategy is None or place is not _PLACES[strategy]:
             self.incoming_entities[counted] = self.incoming_entities.get(counted, 0) + 1

@@ -22,6 +22,8 @@ from stowplan_scheduler.framework.pod_info import PodInfo
 
 from .constraints import HOSTNAME, Constraint, spread_counter
 
+_HALF = 0.5
+
 
 class Preference(msgspec.Struct, frozen=True):
     """One constraint, its counter, and the weight of its key: the logarithm of the number of domains plus two."""
@@ -79,7 +81,7 @@ def _domains(view: NodeView, key: str, ignored: Bools | None) -> int:
         codes = codes[~ignored]
     seen = np.zeros(len(view.table.labels(key).interned.values), np.bool_)
     seen[codes] = True
-    return int(np.count_nonzero(seen))
+    return len(seen.nonzero()[0])
 
 
 def raw_scores(state: ScoreState, view: NodeView) -> Scores:
@@ -92,15 +94,21 @@ def raw_scores(state: ScoreState, view: NodeView) -> Scores:
             counts = counter.channels[HOSTNAME].per_row[view.rows]
         else:
             counts = counter.at(constraint.topology_key, view.rows)
-        part: Any = counts * preference.weight + float(constraint.max_skew - 1)
+        part: Any = counts * preference.weight
+        part += float(constraint.max_skew - 1)
         if not view.table.all_labelled(constraint.topology_key):
             part = np.where(view.labels(constraint.topology_key) != 0, part, 0.0)
-        total = part if total is None else total + part
+        if total is None:
+            total = part
+        else:
+            total += part
     if total is None:
         total = np.zeros(view.size)
     whole = np.floor(total)
+    total -= whole
     # math.Round: half away from zero; all values are non-negative.
-    scores = (whole + (total - whole >= 0.5)).astype(np.int64)
+    whole += total >= _HALF
+    scores = whole.astype(np.int64)
     if state.ignored is not None:
         scores[state.ignored] = 0
     return scores
@@ -113,7 +121,9 @@ def normalized(state: ScoreState, scores: Scores) -> Scores:
     if largest == 0:
         result = np.full(len(scores), MAX_NODE_SCORE, np.int64)
     else:
-        result = MAX_NODE_SCORE * (largest + int(np.minimum.reduce(kept)) - scores) // largest
+        result = (largest + int(np.minimum.reduce(kept))) - scores
+        result *= MAX_NODE_SCORE
+        result //= largest
     if state.ignored is not None:
         result[state.ignored] = 0
     return result
