@@ -107,7 +107,8 @@ class ApiServer:
             kind, replace(obj, metadata=replace(meta, uid=meta.uid or self._uid(kind, key), generation=1))
         )
         if hasattr(obj, "created") and not obj.created:
-            obj = replace(obj, created=self.stamp(self._kernel.now))
+            stamped = replace(obj, created=self.stamp(self._kernel.now), version=self.version + 1)
+            return self._store(kind, key, ChangeType.ADDED, None, stamped)
         return self._put(kind, key, ChangeType.ADDED, None, obj)
 
     def update(self, kind: str, obj: Any) -> Any:

@@ -133,6 +133,7 @@ class Assembly:
             streams.generator("scheduler"),
             start=spec.start,
             third_party=simulation.third_party,
+            metrics=False,
         )
         self.process = SchedulerProcess(
             self.kernel,

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from stowplan_autoscaling.cluster.eviction import DISRUPTION_TARGET, EVICTION_BY_EVICTION_API
+from stowplan_autoscaling.cluster.kubelet.admission import RequestCache
 from stowplan_autoscaling.cluster.kubelet.kubelets import EVICTED
 from stowplan_autoscaling.cluster.pods import FAILED, SUCCEEDED, ClusterPod
 from stowplan_scheduler.objects import controller_of, key_of
-from stowplan_scheduler.quantity import milli_value, value
-from stowplan_scheduler.resources import CPU, MEMORY, pod_requests
+from stowplan_scheduler.resources import Resource
 
 from .waiting import Change, Grown
 
@@ -77,7 +77,7 @@ class PodLife:
         "workload",
     )  # fmt: skip
 
-    def __init__(self, pod: ClusterPod, workload: Workload | None, now: int) -> None:
+    def __init__(self, pod: ClusterPod, workload: Workload | None, now: int, request: Resource) -> None:
         self.key = pod.key
         self.uid = pod.metadata.uid
         self.workload = workload
@@ -104,9 +104,8 @@ class PodLife:
         self.cause: Change | None = None
         owner = controller_of(pod.metadata)
         self.is_own = owner is not None and owner.kind in _PER_NODE
-        requests = pod_requests(pod, use_status=False, pod_level=True)
-        self.cpu = milli_value(requests.get(CPU, 0))
-        self.memory = value(requests.get(MEMORY, 0))
+        self.cpu = request.milli_cpu
+        self.memory = request.memory
 
 
 class PodBook:
@@ -118,6 +117,7 @@ class PodBook:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._requests = RequestCache()
         self.lives: dict[str, PodLife] = {}
         self.workloads: dict[str, Workload] = {}
         self.nodes: dict[str, NodeCount] = {}
@@ -215,7 +215,7 @@ class PodBook:
     def _born(self, pod: ClusterPod) -> PodLife:
         name = self.name_of(pod)
         workload = self.workload(name) if name else None
-        life = self.lives[pod.key] = PodLife(pod, workload, self._world.kernel.now)
+        life = self.lives[pod.key] = PodLife(pod, workload, self._world.kernel.now, self._requests.request(pod))
         self.created += 1
         if not life.is_own:
             self.shapes[life.cpu, life.memory] = None
