@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from stowplan_scheduler.framework.pod_info import PodInfo
+    from stowplan_scheduler.framework.pod_info import PodInfo, PodShape
 
     from .node_info import NodeInfo
     from .node_table import NodeTable
@@ -127,21 +127,22 @@ class TopologyCounter:
 
     def _count(self) -> None:
         """All pods that are there."""
-        contributions: dict[int, Contribution] = {}
+        staying: dict[PodShape, Contribution] = {}
+        terminating: dict[PodShape, Contribution] = {}
         source, wanted = self.source, self.wanted[-1] if self.wanted else None
         for row, info in enumerate(self.table.infos):
             if not info.pods:
                 continue
             for pod in source(info):
-                shape = pod.shape
-                if wanted is not None and shape.labels.get(wanted[0]) != wanted[1]:
-                    continue
-                number = shape.number * 2 + pod.terminating
-                found = contributions.get(number)
+                shape, contributions = pod.shape, terminating if pod.terminating else staying
+                found = contributions.get(shape)
                 if found is None:
-                    found = contributions[number] = self.contribution(pod) if self.may_concern(pod) else ()
-                for key, weight in found:
-                    self._channel(key).per_row[row] += weight
+                    may = wanted is None or shape.labels.get(wanted[0]) == wanted[1]
+                    may = may and self.may_concern(pod)
+                    found = contributions[shape] = self.contribution(pod) if may else ()
+                if found:
+                    for key, weight in found:
+                        self._channel(key).per_row[row] += weight
 
     def may_concern(self, pod: PodInfo) -> bool:
         """Whether a pod may contribute, judged by one label per term."""

@@ -7,29 +7,29 @@ they became true.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stowplan_scheduler.objects import Taint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeClaim:
+class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A claim that has been launched. Times in nanoseconds since 1970, amounts in nano units; None: not (yet).
 
     `labels` must name pool, zone, capacity type and instance type. `consolidatable`, `drifted` and `initialized` are
     the moments since when the condition holds. `deleting`: the claim has a deletion time stamp; `terminating`: its
-    machine is being taken back already.
+    machine is being taken back already. A struct, for it is made anew when a pod comes to its node.
     """
 
     name: str
     provider_id: str
     created: int
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
-    capacity: Mapping[str, int] = field(default_factory=dict)
-    allocatable: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, int] = {}
+    allocatable: Mapping[str, int] = {}
     expire_after: int | None = None
     termination_grace_period: int | None = None
     initialized: int | None = None

@@ -25,7 +25,10 @@ def is_active(pod: Pod) -> bool:
 
 def is_owned_by(pod: Pod, api_version: str, kind: str) -> bool:
     """Whether one of the owners is of a kind."""
-    return any(o.kind == kind and o.api_version == api_version for o in pod.metadata.owner_references)
+    for owner in pod.metadata.owner_references:  # noqa: SIM110 - asked about every pod that changes
+        if owner.kind == kind and owner.api_version == api_version:
+            return True
+    return False
 
 
 def is_daemon(pod: Pod) -> bool:
@@ -49,9 +52,10 @@ def is_reschedulable(pod: Pod) -> bool:
 
 def is_provisionable(pod: Pod) -> bool:
     """Whether the scheduler has given up on the pod, so that it may need a new node."""
+    if pod.spec.node_name or pod.status.nominated_node_name or not pod.status.conditions:
+        return False
     failed = any(c.type == "PodScheduled" and c.reason == _UNSCHEDULABLE for c in pod.status.conditions)
-    bound = bool(pod.spec.node_name or pod.status.nominated_node_name)
-    return failed and not bound and not is_daemon(pod) and not is_mirror(pod)
+    return failed and not is_daemon(pod) and not is_mirror(pod)
 
 
 def may_not_be_disrupted(pod: Pod, now: int) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -158,7 +157,7 @@ class KarpenterLoop:
     def _initialized(self, machine: Machine) -> None:
         claim = self._claim_of(machine.node)
         if claim is not None:
-            self._update(changed(claim, initialized=self._kernel.now))
+            self._update(replace(claim, initialized=self._kernel.now))
             self._settle(machine.node)
 
     def _pod_changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
@@ -179,7 +178,7 @@ class KarpenterLoop:
         """A pod came to a node, ended, or began to end there."""
         claim = None if is_daemon(pod) else self._claim_of(pod.spec.node_name)
         if claim is not None and notes_pod_event(claim, self._kernel.now):
-            self._update(changed(claim, last_pod_event=self._kernel.now, consolidatable=None))
+            self._update(replace(claim, last_pod_event=self._kernel.now, consolidatable=None))
             self._settle(claim.name)
 
     def _budget_changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
@@ -254,7 +253,7 @@ class KarpenterLoop:
         now = self._kernel.now
         has_drifted = self._drift.has_drifted(claim, now)
         if has_drifted != (claim.drifted is not None):
-            self._update(changed(claim, drifted=now if has_drifted else None))
+            self._update(replace(claim, drifted=now if has_drifted else None))
         return has_drifted
 
     def _settle(self, name: str) -> None:
@@ -276,7 +275,7 @@ class KarpenterLoop:
             if claim is None or machine is None or claim.consolidatable is not None:
                 continue
             if is_consolidatable(self._node_pools[machine.pool.name], claim, now):
-                self._update(changed(claim, consolidatable=now))
+                self._update(replace(claim, consolidatable=now))
 
     def machine_changed(self, machine: Machine) -> None:
         """Its Node registers: Karpenter takes it over at once."""
@@ -493,7 +492,7 @@ class KarpenterLoop:
         claim, machine = self._claim_of(name), self._provider.machines.get(name)
         if claim is None or machine is None or claim.deleting:
             return
-        self._update(changed(claim, deleting=True))
+        self._update(replace(claim, deleting=True))
         self._disrupted(name, is_disrupted=True)
         if machine.registered is None:
             self._provider.terminate(name, reason)
@@ -513,7 +512,7 @@ class KarpenterLoop:
     def _drained(self, name: str, reason: str) -> None:
         claim = self._claim_of(name)
         if claim is not None:
-            self._update(changed(claim, terminating=True))
+            self._update(replace(claim, terminating=True))
         self._provider.terminate(name, reason)
 
 

@@ -232,7 +232,7 @@ def test_a_node_settles_after_its_last_pod_event_or_its_initialization(
 def test_pod_events_are_noted_every_ten_seconds_at_most() -> None:
     claim = NodeClaim(name="c", provider_id="i", created=NOW)
     assert notes_pod_event(claim, NOW)
-    noted = replace(claim, last_pod_event=NOW)
+    noted = changed(claim, last_pod_event=NOW)
     assert not notes_pod_event(noted, NOW + 10 * SECOND - 1)
     assert notes_pod_event(noted, NOW + 10 * SECOND)
 
@@ -240,7 +240,7 @@ def test_pod_events_are_noted_every_ten_seconds_at_most() -> None:
 def test_a_claim_expires_a_set_time_after_it_was_made() -> None:
     claim = NodeClaim(name="c", provider_id="i", created=NOW, expire_after=MINUTE)
     assert expires_at(claim) == NOW + MINUTE
-    assert expires_at(replace(claim, expire_after=None)) is None
+    assert expires_at(changed(claim, expire_after=None)) is None
 
 
 def test_a_claim_drifts_when_template_requirements_or_catalogue_leave_it_behind() -> None:
@@ -260,9 +260,9 @@ def test_a_claim_drifts_when_template_requirements_or_catalogue_leave_it_behind(
 
     assert reason(claim) is None
     assert reason(claim, replace(made, labels={"team": "x"})) == "NodePoolDrifted"
-    assert reason(replace(claim, annotations={}), replace(made, labels={"team": "x"})) is None
+    assert reason(changed(claim, annotations={}), replace(made, labels={"team": "x"})) is None
     assert reason(claim, replace(made, requirements=(one_of(ZONE, B),))) == "RequirementsDrifted"
-    gone = replace(claim, labels={**labels, INSTANCE_TYPE: "old"})
+    gone = changed(claim, labels={**labels, INSTANCE_TYPE: "old"})
     assert reason(gone) == "InstanceTypeNotFound"
     assert reason(gone, at=NOW + 59 * MINUTE) is None
 
