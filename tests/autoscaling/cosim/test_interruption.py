@@ -47,6 +47,7 @@ def test_the_cluster_autoscaler_alone_does_nothing_about_a_notice(tmp_path: Path
     assert (pod.node, pod.end) == (machine.node, "NodeLost")
     loop = next(each for each in played.report.loops if each.loop == "Interruption")
     assert loop.stopped_by["NoTerminationHandler"] == loop.runs >= 1
+    assert loop.stopped_by["PodsLost"] == len(taken(played))
     assert loop.delay == "the machine goes 2m after the notice"
     assert "SpotInterruption" not in {reason for _, _, reason in supply(played)}
 
@@ -83,6 +84,7 @@ def test_a_machine_that_was_emptied_in_time_loses_no_pod(engine: str, tmp_path: 
     assert (spent == 120) == (engine == "clusterAutoscaler")
     assert spent <= 120
     assert "NodeLost" not in {pod.end for pod in played.pods(WEB)}
+    assert "PodsLost" not in {reason for _, _, reason in supply(played, stopped=True)}
 
 
 def test_karpenter_drains_what_is_left_of_a_machine_that_is_taken(tmp_path: Path) -> None:
@@ -96,6 +98,7 @@ def test_karpenter_drains_what_is_left_of_a_machine_that_is_taken(tmp_path: Path
     assert machine.ended is not None
     assert machine.disrupted == pytest.approx(machine.ended - 20)
     assert first(played).end == "NodeLost"
+    assert ("Interruption", 0, "PodsLost") in supply(played, stopped=True)
     assert 40 <= left_behind(played, machine)[0] <= 56
     again = played.pods(WEB)[1]
     assert again.node not in {"", machine.node}

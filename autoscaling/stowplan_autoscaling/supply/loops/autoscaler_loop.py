@@ -44,6 +44,7 @@ from stowplan_scheduler.resources import Resource
 
 from .base import INTERRUPTION, SupplyLog
 from .changes import is_same_node, is_same_placement
+from .lost_pods import tell_lost_pods
 from .node_taints import add_taint, remove_taint, set_unschedulable
 from .scale_down_drain import ScaleDownDrain
 
@@ -211,6 +212,8 @@ class AutoscalerLoop:
             node: Node | None = self._informers.get("Node", machine.node)
             if node is not None:
                 self._observation.set_node(node, group=held.group, created=held.created, has_instance=False)
+        if machine.node in self._provider.left_behind:
+            tell_lost_pods(machine, self._informers, self._log)
         if machine.end == LOST or (machine.end == INTERRUPTED and machine.deleting is None):
             self._replace(machine)
 

@@ -47,6 +47,7 @@ from .base import INTERRUPTION, SupplyLog
 from .changes import is_same_node, is_same_placement
 from .daemon_pods import daemon_pod
 from .karpenter_setup import Shelf, options_of
+from .lost_pods import tell_lost_pods
 from .node_taints import add_taint, remove_taint
 from .node_termination import NodeTermination
 from .pool_drift import DRIFT, PoolDrift
@@ -296,7 +297,9 @@ class KarpenterLoop:
 
     def machine_ended(self, machine: Machine) -> None:
         """It is gone, and the claim with it; where its Node is still there, the claim is so, too."""
-        if machine.node not in self._provider.left_behind:
+        if machine.node in self._provider.left_behind:
+            tell_lost_pods(machine, self._informers, self._log)
+        else:
             self._forget(machine.node)
 
     def _forget(self, name: str) -> None:
