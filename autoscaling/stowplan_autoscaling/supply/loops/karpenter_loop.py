@@ -10,23 +10,15 @@ cheapest offering that is in stock; those that were not are left out for three m
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from stowplan_autoscaling.cluster.controllers.node_lifecycle.conditions import ready_status
 from stowplan_autoscaling.kernel import MILLISECOND, MINUTE, SECOND
-from stowplan_autoscaling.supply.karpenter.batcher import RETRIGGER, Batcher
 from stowplan_autoscaling.supply.karpenter.claims import Claim
 from stowplan_autoscaling.supply.karpenter.cluster_state import ClusterState
-from stowplan_autoscaling.supply.karpenter.consolidatable import (
-    expires_at,
-    is_consolidatable,
-    notes_pod_event,
-    settled_at,
-)
+from stowplan_autoscaling.supply.karpenter.consolidatable import expires_at
 from stowplan_autoscaling.supply.karpenter.disruption.commands import DRIFTED, Command
 from stowplan_autoscaling.supply.karpenter.disruption.controller import DisruptionController, Idle, Start
 from stowplan_autoscaling.supply.karpenter.disruption.queue import FAILED as COMMAND_FAILED
@@ -34,18 +26,19 @@ from stowplan_autoscaling.supply.karpenter.disruption.queue import POLL, READY, 
 from stowplan_autoscaling.supply.karpenter.disruption.simulation import Scene
 from stowplan_autoscaling.supply.karpenter.instance_types import available_offerings
 from stowplan_autoscaling.supply.karpenter.labels import INITIALIZED, NODE_POOL, REGISTERED, TRUE
-from stowplan_autoscaling.supply.karpenter.node_claims import NodeClaim
 from stowplan_autoscaling.supply.karpenter.node_pools import NodePool
-from stowplan_autoscaling.supply.karpenter.pods import is_daemon, is_provisionable, may_not_be_disrupted
+from stowplan_autoscaling.supply.karpenter.pods import is_provisionable, may_not_be_disrupted
 from stowplan_autoscaling.supply.karpenter.provisioner import may_launch, nominate, schedule
 from stowplan_autoscaling.supply.karpenter.scheduler import Engine
-from stowplan_autoscaling.supply.karpenter.taints import DISRUPTED, is_ephemeral
+from stowplan_autoscaling.supply.karpenter.taints import DISRUPTED
 from stowplan_autoscaling.supply.machines import FAILED, PROVISIONING, REPLACEMENT, Machine
-from stowplan_autoscaling.supply.pools import MachineType, Offer, Pool, provider_id
+from stowplan_autoscaling.supply.pools import MachineType, Offer, Pool
 
 from .base import INTERRUPTION, SupplyLog
 from .changes import is_same_node, is_same_placement
 from .daemon_pods import daemon_pod
+from .karpenter_asking import Asking
+from .karpenter_claims import Claims, is_complete
 from .karpenter_setup import Shelf, options_of
 from .lost_pods import tell_lost_pods
 from .node_taints import add_taint, remove_taint
@@ -59,7 +52,7 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.objects.nodes import Node
     from stowplan_autoscaling.cluster.objects.policy import PodDisruptionBudget
     from stowplan_autoscaling.cluster.pods import ClusterPod
-    from stowplan_autoscaling.kernel import Kernel, Timer
+    from stowplan_autoscaling.kernel import Kernel
     from stowplan_autoscaling.resources.supply import KarpenterSpec
     from stowplan_autoscaling.supply.provider import Provider
 
@@ -103,12 +96,8 @@ class KarpenterLoop:
         self.queue = DisruptionQueue(self.state)
         self._disruption = DisruptionController(self.queue)
         self._shelf = Shelf(self.engine, pools, self._node_pools)
-        self._batcher = Batcher(self.engine.options)
-        self._batch: Timer | None = None
-        self._asking: set[str] = set()
-        """Pods, by uid, and nodes that ask again after a time."""
-        self._settling: list[tuple[int, str]] = []
-        """When claims will have been quiet for long enough, by name; a heap."""
+        self._asking = Asking(kernel, server, informers, self.engine.options, self._provision)
+        self._claims = Claims(kernel, server, provider, self.state, self._shelf, self._drift)
         self._terminating: dict[str, NodeTermination] = {}
         self._said: dict[str, str] = {}
         provider.listeners.append(self)
@@ -123,8 +112,8 @@ class KarpenterLoop:
             self.state.namespaces[key] = namespace.metadata.labels
         for machine in list(self._provider.machines.values()):
             self._claim(machine, self._node_pools[machine.pool.name])
-            self._label(machine.node, REGISTERED, INITIALIZED)
-            self._initialized(machine)
+            self._claims.label(machine.node, REGISTERED, INITIALIZED)
+            self._claims.initialized(machine)
         self._drift.start()
         self._kernel.at(self._kernel.now, self._disrupt)
 
@@ -144,22 +133,9 @@ class KarpenterLoop:
         machine = self._provider.machines.get(new.metadata.name)
         if machine is None or new.metadata.labels.get(INITIALIZED) == TRUE:
             return
-        if new.metadata.labels.get(REGISTERED) == TRUE and self._is_complete(new, machine):
-            self._label(new.metadata.name, INITIALIZED)
-            self._initialized(machine)
-
-    def _is_complete(self, node: Node, machine: Machine) -> bool:
-        """Ready, without the taints of the start, with all that its type has."""
-        startup = {(taint.key, taint.effect) for taint in machine.pool.startup_taints}
-        return ready_status(node) == "True" and not any(
-            is_ephemeral(taint) or (taint.key, taint.effect) in startup for taint in node.spec.taints
-        )
-
-    def _initialized(self, machine: Machine) -> None:
-        claim = self._claim_of(machine.node)
-        if claim is not None:
-            self._update(replace(claim, initialized=self._kernel.now))
-            self._settle(machine.node)
+        if new.metadata.labels.get(REGISTERED) == TRUE and is_complete(new, machine):
+            self._claims.label(new.metadata.name, INITIALIZED)
+            self._claims.initialized(machine)
 
     def _pod_changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
         now = self._kernel.now
@@ -171,16 +147,9 @@ class KarpenterLoop:
             return
         self.state.update_pod(new, now)
         if old is not None and _is_pod_event(old, new):
-            self._pod_event(new)
+            self._claims.pod_event(new)
         if is_provisionable(new) and not new.is_terminal:
-            self._ask(new.metadata.uid, new.key)
-
-    def _pod_event(self, pod: ClusterPod) -> None:
-        """A pod came to a node, ended, or began to end there."""
-        claim = None if is_daemon(pod) else self._claim_of(pod.spec.node_name)
-        if claim is not None and notes_pod_event(claim, self._kernel.now):
-            self._update(replace(claim, last_pod_event=self._kernel.now, consolidatable=None))
-            self._settle(claim.name)
+            self._asking.ask(new.metadata.uid, new.key)
 
     def _budget_changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         budget = new or old
@@ -199,7 +168,7 @@ class KarpenterLoop:
         self.state.mark_unconsolidated(self._kernel.now)
         claims = [state.claim for state in self.state.in_order() if state.claim is not None]
         names = [claim.name for claim in claims if claim.labels[NODE_POOL] == pool.name]
-        return sum(self._mark_drifted(name) for name in names)
+        return sum(self._claims.mark_drifted(name) for name in names)
 
     def _daemon_sets_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         if old is not None and new is not None and old.spec == new.spec:
@@ -209,81 +178,20 @@ class KarpenterLoop:
     # ---- claims ------------------------------------------------------------------------------
 
     def _claim(self, machine: Machine, pool: NodePool) -> None:
-        """Karpenter's record of a machine; it has the name of the node."""
-        kind, offer, now = machine.type, machine.offer, self._kernel.now
-        table = self._shelf.catalogue(now).tables[pool.name]
-        numbers = table.types[table.rows[kind.name]]
-        claim = NodeClaim(
-            name=machine.node,
-            provider_id=provider_id(offer, machine.node),
-            created=now,
-            labels=machine.pool.labels(kind, offer),
-            annotations=self._drift.stamp(pool.name),
-            taints=pool.taints,
-            startup_taints=pool.startup_taints,
-            capacity=numbers.capacity,
-            allocatable=numbers.allocatable,
-            expire_after=pool.expire_after,
-            termination_grace_period=pool.termination_grace_period,
-        )
-        self._update(claim)
+        """Karpenter's record of a machine, and when that will be looked at again."""
+        claim = self._claims.make(machine, pool)
         end = expires_at(claim)
         if end is not None:
             self._kernel.at(end, lambda: self._expire(machine.node, claim.provider_id))
         if machine.registered is None:
-            self._kernel.at(now + REGISTRATION_LIMIT, lambda: self._check_registration(machine))
-
-    def _claim_of(self, name: str) -> NodeClaim | None:
-        state = self.state.claim(name)
-        return None if state is None else state.claim
-
-    def _update(self, claim: NodeClaim) -> None:
-        self.state.update_claim(claim, self._kernel.now)
-
-    def _label(self, name: str, *labels: str) -> None:
-        node: Node | None = self._server.find("Node", name)
-        if node is not None:
-            meta = replace(node.metadata, labels={**node.metadata.labels, **dict.fromkeys(labels, TRUE)})
-            self._server.update("Node", replace(node, metadata=meta))
-
-    def _mark_drifted(self, name: str) -> bool:
-        """Set or clear the condition Drifted of a claim. Returns whether it holds."""
-        claim, machine = self._claim_of(name), self._provider.machines.get(name)
-        if claim is None or machine is None or machine.launched is None or claim.deleting:
-            return False
-        now = self._kernel.now
-        has_drifted = self._drift.has_drifted(claim, now)
-        if has_drifted != (claim.drifted is not None):
-            self._update(replace(claim, drifted=now if has_drifted else None))
-        return has_drifted
-
-    def _settle(self, name: str) -> None:
-        """Plan when the claim can be consolidated."""
-        claim = self._claim_of(name)
-        if claim is None or claim.initialized is None:
-            return
-        pool = self._node_pools[claim.labels[NODE_POOL]]
-        if pool.disruption.consolidate_after is not None:
-            when = settled_at(pool, claim)
-            heapq.heappush(self._settling, (claim.initialized if when is None else when, name))
-
-    def _mark_settled(self) -> None:
-        """Set the condition Consolidatable of those that have been quiet for long enough."""
-        now = self._kernel.now
-        while self._settling and self._settling[0][0] <= now:
-            _, name = heapq.heappop(self._settling)
-            claim, machine = self._claim_of(name), self._provider.machines.get(name)
-            if claim is None or machine is None or claim.consolidatable is not None:
-                continue
-            if is_consolidatable(self._node_pools[machine.pool.name], claim, now):
-                self._update(replace(claim, consolidatable=now))
+            self._kernel.at(self._kernel.now + REGISTRATION_LIMIT, lambda: self._check_registration(machine))
 
     def machine_changed(self, machine: Machine) -> None:
         """Its Node registers: Karpenter takes it over at once."""
         if machine.launched == self._kernel.now and machine.pool.name in self._drift.changing:
-            self._mark_drifted(machine.node)
+            self._claims.mark_drifted(machine.node)
         if machine.registered == self._kernel.now and machine.ready is None:
-            self._label(machine.node, REGISTERED)
+            self._claims.label(machine.node, REGISTERED)
 
     def machine_failed(self, machine: Machine) -> None:
         """It could not be had after all; its pods will ask again."""
@@ -321,46 +229,9 @@ class KarpenterLoop:
 
     # ---- provisioning ------------------------------------------------------------------------
 
-    def _ask(self, uid: str, key: str) -> None:
-        """A pod waits; it asks again as long as it does."""
-        self._trigger(uid)
-        if uid not in self._asking:
-            self._asking.add(uid)
-            self._kernel.at(self._kernel.now + RETRIGGER, lambda: self._ask_again(uid, key))
-
-    def _ask_again(self, uid: str, key: str) -> None:
-        self._asking.discard(uid)
-        pod: ClusterPod | None = self._informers.get("Pod", key)
-        if pod is not None and pod.metadata.uid == uid and is_provisionable(pod) and not pod.is_terminal:
-            self._ask(uid, key)
-
-    def _ask_for_node(self, name: str) -> None:
-        """A node is being disrupted: its pods need a place, and ask for one as long as it has the taint."""
-        if name not in self._asking:
-            self._ask_again_for_node(name)
-
-    def _ask_again_for_node(self, name: str) -> None:
-        node: Node | None = self._server.find("Node", name)
-        if node is None or all(taint.key != DISRUPTED.key for taint in node.spec.taints):
-            self._asking.discard(name)
-            return
-        self._asking.add(name)
-        self._trigger(f"Node {name}")
-        self._kernel.at(self._kernel.now + RETRIGGER, lambda: self._ask_again_for_node(name))
-
-    def _trigger(self, element: str) -> None:
-        self._batcher.trigger(element, self._kernel.now)
-        due = self._batcher.due
-        if due is not None and (self._batch is None or self._batch.when < due):
-            if self._batch is not None:
-                self._batch.cancel()
-            self._batch = self._kernel.at(due, self._provision)
-
     def _provision(self) -> None:
         """One round for what the batch has gathered."""
         now = self._kernel.now
-        self._batch = None
-        self._batcher.close(now)
         if not self._is_synced():
             # The batch is gone, as upstream: its pods ask again when their ten seconds are over.
             return
@@ -416,7 +287,7 @@ class KarpenterLoop:
         if self._disruption.is_at_rest and not self._is_synced():
             self._kernel.at(now + SECOND, self._disrupt)
             return
-        self._mark_settled()
+        self._claims.mark_settled()
         self._log.ran(CONSOLIDATION)
         self._log.ran(DRIFT)
         scene = Scene(self.engine, self._shelf.catalogue(now), self.state)
@@ -442,7 +313,7 @@ class KarpenterLoop:
         for candidate in command.candidates:
             add_taint(self._server, candidate.name, DISRUPTED)
             self._disrupted(candidate.name, is_disrupted=True)
-            self._ask_for_node(candidate.name)
+            self._asking.ask_for_node(candidate.name)
             pods = len(candidate.pods)
             self._log.decided(
                 loop, candidate.pool.name, -1, pods, command.reason, f"{command.decision} {candidate.name}"
@@ -453,7 +324,7 @@ class KarpenterLoop:
 
     def _follow(self, running: Running) -> None:
         """See how a command stands."""
-        verdict = self.queue.check(running, self._is_initialized, self._kernel.now)
+        verdict = self.queue.check(running, self._claims.is_initialized, self._kernel.now)
         if verdict == READY:
             for candidate in running.command.candidates:
                 self._terminate(candidate.name, running.command.reason)
@@ -461,7 +332,7 @@ class KarpenterLoop:
         elif verdict == COMMAND_FAILED:
             self.queue.finish(running, succeeded=False)
             for candidate in running.command.candidates:
-                claim = self._claim_of(candidate.name)
+                claim = self._claims.of(candidate.name)
                 if claim is not None and not claim.deleting:
                     # One that is deleted for another reason keeps its taint: whoever drains it put it there, too.
                     remove_taint(self._server, candidate.name, DISRUPTED.key)
@@ -471,10 +342,6 @@ class KarpenterLoop:
         else:
             self._kernel.at(self._kernel.now + POLL, lambda: self._follow(running))
 
-    def _is_initialized(self, name: str) -> bool | None:
-        claim = self._claim_of(name)
-        return None if claim is None else claim.initialized is not None
-
     def _disrupted(self, name: str, *, is_disrupted: bool) -> None:
         machine = self._provider.machines.get(name)
         if machine is not None and (machine.disrupted is not None) != is_disrupted:
@@ -482,7 +349,7 @@ class KarpenterLoop:
             self._log.disrupted(machine)
 
     def _expire(self, name: str, id: str) -> None:
-        claim, machine = self._claim_of(name), self._provider.machines.get(name)
+        claim, machine = self._claims.of(name), self._provider.machines.get(name)
         if claim is None or machine is None or claim.provider_id != id or claim.deleting:
             return
         self._log.ran(EXPIRATION)
@@ -492,10 +359,10 @@ class KarpenterLoop:
 
     def _terminate(self, name: str, reason: str) -> None:
         """Delete a claim: its node is emptied, then its machine goes back."""
-        claim, machine = self._claim_of(name), self._provider.machines.get(name)
+        claim, machine = self._claims.of(name), self._provider.machines.get(name)
         if claim is None or machine is None or claim.deleting:
             return
-        self._update(replace(claim, deleting=True))
+        self._claims.update(replace(claim, deleting=True))
         self._disrupted(name, is_disrupted=True)
         if machine.registered is None:
             self._provider.terminate(name, reason)
@@ -510,12 +377,12 @@ class KarpenterLoop:
             on_drained=lambda _: self._drained(name, reason),
         )
         termination.start()
-        self._ask_for_node(name)
+        self._asking.ask_for_node(name)
 
     def _drained(self, name: str, reason: str) -> None:
-        claim = self._claim_of(name)
+        claim = self._claims.of(name)
         if claim is not None:
-            self._update(replace(claim, terminating=True))
+            self._claims.update(replace(claim, terminating=True))
         self._provider.terminate(name, reason)
 
 
