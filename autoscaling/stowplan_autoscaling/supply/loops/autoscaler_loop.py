@@ -8,7 +8,6 @@ notices of the provider: a node that is taken back is emptied by a node terminat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,7 @@ from stowplan_autoscaling.supply.cluster_autoscaler.decisions import (
     LoopResult,
     RemoveTaint,
 )
-from stowplan_autoscaling.supply.cluster_autoscaler.expanders import ExpanderContext, PodPrices
+from stowplan_autoscaling.supply.cluster_autoscaler.expanders import ExpanderContext
 from stowplan_autoscaling.supply.cluster_autoscaler.node_groups import (
     CREATING,
     DELETING,
@@ -33,15 +32,14 @@ from stowplan_autoscaling.supply.cluster_autoscaler.node_groups import (
     GroupState,
     Instance,
     InstanceError,
-    NodeGroup,
 )
 from stowplan_autoscaling.supply.cluster_autoscaler.observation import Observation
 from stowplan_autoscaling.supply.cluster_autoscaler.static_autoscaler import StaticAutoscaler
 from stowplan_autoscaling.supply.cluster_autoscaler.taints import TO_BE_DELETED
 from stowplan_autoscaling.supply.machines import FAILED, INTERRUPTED, LOST, SCALE_UP, Machine
-from stowplan_autoscaling.supply.pools import POOL_LABEL, Offer, Pool, node_of, provider_id
-from stowplan_scheduler.resources import Resource
+from stowplan_autoscaling.supply.pools import POOL_LABEL, Offer, Pool, provider_id
 
+from .autoscaler_setup import node_group_of, pod_prices_of, priorities_of
 from .base import INTERRUPTION, SupplyLog
 from .changes import is_same_node, is_same_placement
 from .lost_pods import tell_lost_pods
@@ -69,8 +67,6 @@ RECENT: Final = 10 * SECOND
 UP: Final = "ScaleUp"
 DOWN: Final = "ScaleDown"
 UNNEEDED: Final = "Unneeded"
-_GIB_IN_CORES: Final = 0.004446 / 0.033174
-"""Price of a GiB of memory over that of a core (cloudprovider/gce/gce_price_info.go)."""
 _OWNERS: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job", "DaemonSet")
 _ORDINARY: Final = frozenset(
     {"CurrentlyBeingDeleted", "NotUnderutilized", "NotUnneededLongEnough", "RecentlyUnremovable", "NotAutoscaled"}
@@ -106,8 +102,8 @@ class AutoscalerLoop:
         self._local_volumes = local_volumes
         self._observation = Observation(stores)
         self._options = options
-        groups = [_group(pool) for pool in pools]
-        context = ExpanderContext(pod_prices=_pod_prices(pools), priorities=_priorities(pools), rng=rng)
+        groups = [node_group_of(pool) for pool in pools]
+        context = ExpanderContext(pod_prices=pod_prices_of(pools), priorities=priorities_of(pools), rng=rng)
         self.autoscaler = StaticAutoscaler(options, groups, self._observation, now=kernel.now, expander_context=context)
         self.result: LoopResult | None = None
         self._numbers: dict[str, int] = {}
@@ -417,42 +413,6 @@ class AutoscalerLoop:
             self._log.stopped(loop, "", 0, "Limited", text)
         else:
             self._log.stopped(loop, about, 0, "NotConsidered", text)
-
-
-def _group(pool: Pool) -> NodeGroup:
-    """A pool as a node group, with a node of its first offer as template."""
-    kind = pool.types[0]
-    offer = kind.offers[0]
-    template = node_of(pool, kind, offer, f"{pool.name}-template", ready=True)
-    return NodeGroup(
-        id=pool.name,
-        min_size=pool.spec.min,
-        max_size=1000 if pool.spec.max is None else pool.spec.max,
-        template=template,
-        price=offer.price,
-    )
-
-
-def _pod_prices(pools: Sequence[Pool]) -> PodPrices:
-    """What requests are worth: a GiB against a core as upstream's provider for GCE has it, no pool being cheaper."""
-    rates: list[float] = []
-    for pool in pools:
-        capacity = Resource.from_map({**pool.types[0].capacity})
-        cores = capacity.milli_cpu / 1000 + capacity.memory / (1 << 30) * _GIB_IN_CORES
-        if cores:
-            rates.append(pool.types[0].offers[0].price / cores)
-    core = min(rates, default=0.0) or 1.0
-    return PodPrices(core=core, gib=core * _GIB_IN_CORES)
-
-
-def _priorities(pools: Sequence[Pool]) -> str:
-    """The ConfigMap of the priority expander: pools by priority, by exact name."""
-    by_priority: dict[int, list[str]] = {}
-    for pool in pools:
-        by_priority.setdefault(pool.spec.priority, []).append(f"^{re.escape(pool.name)}$")
-    return "".join(
-        f"{priority}:\n" + "".join(f"- {name}\n" for name in names) for priority, names in by_priority.items()
-    )
 
 
 def _is_same_pod(old: ClusterPod, new: ClusterPod) -> bool:
