@@ -9,6 +9,7 @@ Follows pkg/controllers/state/cluster.go of Karpenter core v1.15.0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final
 
 from stowplan_autoscaling.kernel import MINUTE
@@ -22,6 +23,8 @@ from .shapes import Shapes
 from .state_nodes import KnownPod, StateNode
 
 _REVALIDATE_AFTER: Final = 5 * MINUTE
+
+_name = attrgetter("name")
 
 
 class ClusterState:
@@ -123,7 +126,7 @@ class ClusterState:
 
     def in_order(self) -> list[StateNode]:
         """All, by name."""
-        return sorted(self.nodes.values(), key=lambda state: state.name)
+        return sorted(self.nodes.values(), key=_name)
 
     def node(self, name: str) -> StateNode | None:
         """The state behind a node's name."""

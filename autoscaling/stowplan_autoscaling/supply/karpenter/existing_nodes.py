@@ -52,10 +52,10 @@ class ExistingNodes:
         self._taint_memo = taints
         self._size = len(snapshot.active)
         self._gone = frozenset(gone)
-        self._settling_at = None if snapshot.settled is None else settling_at
+        self._settling_at = None if snapshot.table.settled is None else settling_at
         self._open: Mask | None = None
         self._settled: Mask | None = None
-        self._left = Leftover(snapshot)
+        self._left = Leftover(snapshot.table)
         self._cursors: dict[tuple[Footing, bool], _Cursor] = {}
         self._requirements: dict[int, Requirements] = {}
         self._are_own = True
@@ -108,7 +108,11 @@ class ExistingNodes:
         known = self._cursors.get(key)
         if known is None:
             snapshot = self._snapshot
-            rows = snapshot.takers(footing) if settling_at is None else snapshot.settled_takers(footing, settling_at)
+            rows = (
+                snapshot.table.takers(footing)
+                if settling_at is None
+                else snapshot.table.settled_takers(footing, settling_at)
+            )
             known = self._cursors[key] = _Cursor(rows)
         return known
 
@@ -144,10 +148,10 @@ class ExistingNodes:
         """The rows to choose from; they are worked out with those that have settled."""
         if self._open is None:
             snapshot = self._snapshot
-            self._open = snapshot.sound.copy()
+            self._open = snapshot.table.sound.copy()
             self._open[list(self._gone)] = False
-            if self._settling_at is not None and snapshot.settled is not None:
-                self._settled = snapshot.settled <= self._settling_at
+            if self._settling_at is not None and snapshot.table.settled is not None:
+                self._settled = snapshot.table.settled <= self._settling_at
         return self._open
 
     def _fits(
@@ -155,15 +159,15 @@ class ExistingNodes:
         seen: dict[Requirements, Requirements | None],
     ) -> Requirements | None:  # fmt: skip
         snapshot = self._snapshot
-        own = self._requirements.get(row) or snapshot.requirements[row]
+        own = self._requirements.get(row) or snapshot.table.requirements[row]
         merged = self._algebra.on_node(own, shape.requirements)
         if merged is None:
             # A label that nobody mentions may still be mentioned: by a pod that goes to the node and does without it.
             if not own.intersects(shape.requirements):
                 self._bury(shape, row)
             return None
-        tolerated = self._taint_memo.tolerated(snapshot.taints[row], shape.tolerations)
-        if not tolerated or not (shape.host is None or shape.host.has(snapshot.hosts[row])):
+        tolerated = self._taint_memo.tolerated(snapshot.table.taints[row], shape.tolerations)
+        if not tolerated or not (shape.host is None or shape.host.has(snapshot.table.places.hosts[row])):
             self._bury(shape, row)
             return None
         if shape.ports and self._port_use(row).conflicts(pod.key, shape.ports):
@@ -192,7 +196,7 @@ class ExistingNodes:
         self.pods.setdefault(row, []).append(pod)
         self._left.take(row, shape.demand)
         self._requirements[row] = requirements
-        self._are_own = self._are_own and requirements == self._snapshot.requirements[row]
-        topology.record(shape, self._snapshot.taints[row], requirements, self._snapshot.hosts[row])
+        self._are_own = self._are_own and requirements == self._snapshot.table.requirements[row]
+        topology.record(shape, self._snapshot.table.taints[row], requirements, self._snapshot.table.places.hosts[row])
         if shape.ports:
             self._port_use(row).add(pod.key, shape.ports)

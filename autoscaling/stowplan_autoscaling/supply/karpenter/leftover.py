@@ -1,7 +1,7 @@
-"""What a scheduling round leaves on the rows of its snapshot.
+"""What a scheduling round leaves on the rows of its table.
 
 Single rows are read and written as lists, all rows at once as columns: a number in a list costs a third of one in a
-column. Both start as the snapshot's own and are copied when the round first takes something.
+column. Both start as the table's own and are copied when the round first takes something.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .instance_types import Column
 
 if TYPE_CHECKING:
     from .amounts import Demand
-    from .snapshot import Snapshot
+    from .node_table import NodeTable
 
 
 class Leftover:
     """What is left of each resource on each row, in the units of columns."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
         self._lists: dict[int, list[int]] = {}
         self._columns: dict[int, Column] = {}
 
@@ -31,7 +31,7 @@ class Leftover:
         if known is None:
             taken = self._lists.get(column)
             if taken is None:
-                return self._snapshot.column(column)
+                return self._table.column(column)
             known = self._columns[column] = np.array(taken, dtype=np.int64)
         return known
 
@@ -40,7 +40,7 @@ class Leftover:
         lists = self._lists
         least = None
         for column, amount in demand:
-            listed = lists.get(column) or self._snapshot.listed(column)
+            listed = lists.get(column) or self._table.listed(column)
             count = listed[row] // amount
             if least is None or count < least:
                 least = count
@@ -51,7 +51,7 @@ class Leftover:
         for column, amount in demand:
             listed = self._lists.get(column)
             if listed is None:
-                listed = self._lists[column] = self._snapshot.listed(column).copy()
+                listed = self._lists[column] = self._table.listed(column).copy()
             listed[row] -= count * amount
             known = self._columns.get(column)
             if known is not None:

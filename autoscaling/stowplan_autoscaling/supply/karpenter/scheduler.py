@@ -20,13 +20,15 @@ from stowplan_scheduler.objects import Pod, PodDisruptionBudget
 from stowplan_scheduler.tolerations import PREFER_NO_SCHEDULE
 
 from .amounts import NODES, Axis, subtracted
+from .budget_limits import BudgetLimits
 from .claims import Claim, OpenClaims, amounts_left
 from .cluster_state import ClusterState
 from .existing_nodes import ExistingNodes
 from .instance_types import MAX_INSTANCE_TYPES, InstanceType, TypeTable
 from .min_values import unsatisfied
 from .node_pools import NodePool, by_weight
-from .node_rows import NodeRows
+from .node_rows import NodeRow, NodeRows
+from .node_table import NodeTable
 from .options import BEST_EFFORT, Options
 from .pending import pending_pods
 from .pods import PENDING, is_provisionable
@@ -43,6 +45,10 @@ __all__ = ["NO_POOLS", "Catalogue", "Engine", "Options", "Results", "Scheduler"]
 NO_POOLS: Final = "no nodepools found"
 
 _turn = attrgetter("turn")
+
+
+def _comes_later(row: NodeRow) -> bool:
+    return not row.is_initialized
 
 
 class Catalogue:
@@ -64,7 +70,7 @@ class Catalogue:
         self.templates = build_templates(
             self.pools, tables, daemons, options.well_known, relax_min_values=options.min_values_policy == BEST_EFFORT
         )
-        self.rows = NodeRows(daemons)
+        self.rows = NodeRows(daemons, self.by_name)
         self.universe = DomainUniverse(self.pools, tables)
         self.launchable: dict[Footing, bool] = {}
         """Whether there is a machine for a pod that looks at nothing but the node, as far as that was asked."""
@@ -103,7 +109,8 @@ class Engine:
         self.shapes = Shapes(self.axis, ignore_preferences=options.ignore_preferences)
         self.algebra = Algebra(options.well_known)
         self.taints = TaintMemo()
-        self._snapshot: tuple[Catalogue, tuple[PodDisruptionBudget, ...], Snapshot] | None = None
+        self._snapshot: tuple[Catalogue, Snapshot] | None = None
+        self._limits: tuple[tuple[PodDisruptionBudget, ...], BudgetLimits] | None = None
 
     def table(self, types: Sequence[InstanceType]) -> TypeTable:
         """A table of instance types on the engine's columns."""
@@ -111,15 +118,33 @@ class Engine:
 
     def snapshot(self, state: ClusterState, catalogue: Catalogue) -> Snapshot:
         """The cluster as it is; the last one, if nothing has changed since."""
-        budgets = tuple(state.budgets.values())
+        limits, before = self._budget_limits(state), None
         if self._snapshot is not None:
-            known, known_budgets, snapshot = self._snapshot
-            if known is catalogue and snapshot.version == state.version and known_budgets == budgets:
-                return snapshot
-        pending = pending_pods(state, self.options)
-        snapshot = Snapshot(state, catalogue.rows, catalogue.by_name, pending, self.algebra, self.taints, self.axis)
-        self._snapshot = catalogue, budgets, snapshot
+            known, snapshot = self._snapshot
+            if known is catalogue:
+                if snapshot.version == state.version and snapshot.limits is limits:
+                    return snapshot
+                before = snapshot.table
+        rows = catalogue.rows.of(state.in_order(), self.algebra)
+        table = self._table_of(rows, before)
+        snapshot = Snapshot(state, rows, table, pending_pods(state, self.options), limits)
+        self._snapshot = catalogue, snapshot
         return snapshot
+
+    def _budget_limits(self, state: ClusterState) -> BudgetLimits:
+        """What budgets allow; the same object as long as they are the same."""
+        budgets = tuple(state.budgets.values())
+        if self._limits is None or self._limits[0] != budgets:
+            self._limits = budgets, BudgetLimits(budgets)
+        return self._limits[1]
+
+    def _table_of(self, rows: Sequence[NodeRow], before: NodeTable | None) -> NodeTable:
+        """The active nodes, initialized ones first."""
+        active = [row for row in rows if not row.is_deleting]
+        active.sort(key=_comes_later)
+        if before is not None:
+            return before.renewed(active)
+        return NodeTable(active, self.axis, self.algebra, self.taints)
 
 
 class Scheduler:

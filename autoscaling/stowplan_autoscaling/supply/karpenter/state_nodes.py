@@ -19,7 +19,7 @@ from .amounts import NODES, add, nano_amounts, subtracted
 from .host_ports import PortUse
 from .labels import HOSTNAME, INITIALIZED, NODE_POOL, REGISTERED, TRUE
 from .node_claims import NodeClaim
-from .pods import is_daemon
+from .pods import is_daemon, is_reschedulable
 from .requirements import Algebra, Requirements
 from .shapes import Shape
 from .taints import is_ephemeral, same_taint
@@ -30,13 +30,14 @@ _NONE: Final[Mapping[str, str]] = {}
 class KnownPod:
     """A pod with its shape."""
 
-    __slots__ = ("_turn", "is_daemon", "key", "pod", "shape")
+    __slots__ = ("_turn", "is_daemon", "is_reschedulable", "key", "pod", "shape")
 
     def __init__(self, pod: Pod, shape: Shape) -> None:
         self.pod = pod
         self.key = pod.key
         self.shape = shape
         self.is_daemon = is_daemon(pod)
+        self.is_reschedulable = is_reschedulable(pod)
         self._turn: tuple[int, int, int, str] | None = None
 
     @property

@@ -83,7 +83,7 @@ class Topology:
         self._groups: dict[GroupKey, Group] = {}
         self._inverse: dict[GroupKey, Group] = {}
         self._claim_rows: dict[str, int] = {}
-        self._size = len(snapshot.hosts)
+        self._size = len(snapshot.table.places.hosts)
         self._counts: dict[Group, Counts] = {}
         self._rules: dict[Shape, ShapeRules] = {}
         self._passes: dict[tuple[Group, tuple[Taint, ...], Requirements], bool] = {}
@@ -300,7 +300,7 @@ class Topology:
 
     def _rows_of(self, host: str) -> Sequence[int]:
         row = self._claim_rows.get(host)
-        return self._snapshot.rows_of_host.get(host, ()) if row is None else (row,)
+        return self._snapshot.table.places.rows_of_host.get(host, ()) if row is None else (row,)
 
     def open_hosts(self, rules: ShapeRules, shape: Shape, first: int, last: int) -> Mask | None:
         """Which of some rows of hosts the rules leave open; None: all."""

@@ -70,7 +70,9 @@ def approves(command: Command, totals: Mapping[str, PoolTotals], undefined: froz
 
 def may_pass(candidate: Candidate, totals: Mapping[str, PoolTotals]) -> bool:
     """Whether taking the node away without replacement would be approved: nothing else scores higher."""
+    if candidate.pool.disruption.policy != BALANCED:
+        return True
     known = totals.get(candidate.pool.name)
-    if candidate.pool.disruption.policy != BALANCED or known is None or known.price <= 0:
+    if known is None or known.price <= 0:
         return True
     return score(candidate.price, candidate.cost, known).is_approved

@@ -43,9 +43,9 @@ def _needed(
 ) -> dict[int, int]:  # fmt: skip
     """By column, what the new machine must have at the least; nothing if it is not clear that one is needed."""
     rows = [snapshot.rows[name] for name in gone]
-    everywhere = snapshot.room
+    everywhere = snapshot.table.room
     # Pods of candidates stay off nodes that have not settled; those that have not started yet may go there.
-    settled = snapshot.settled_room(now) if moving.have_begun else everywhere
+    settled = snapshot.table.settled_room(now) if moving.have_begun else everywhere
     needed: dict[int, int] = {}
     for demand, count in moving.counts.items():
         stranded = count - settled.holds(demand, rows)
@@ -79,7 +79,7 @@ def are_hopeless_alone(
         own = np.array([candidate.load.totals.get(column, 0) for candidate in candidates], dtype=np.int64)
         everywhere, settled = (
             amounts.sum() - amounts[rows]
-            for amounts in (snapshot.room.amounts(column), snapshot.settled_room(now).amounts(column))
+            for amounts in (snapshot.table.room.amounts(column), snapshot.table.settled_room(now).amounts(column))
         )
         lacking = own - np.where(have_begun, settled, everywhere)
         needed[column] = np.maximum(lacking, own + others.totals.get(column, 0) - everywhere).clip(min=0)

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stowplan_autoscaling.supply.karpenter.budget_limits import BudgetLimits
 from stowplan_autoscaling.supply.karpenter.instance_types import InstanceType
 from stowplan_autoscaling.supply.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, TRUE, ZONE
 from stowplan_autoscaling.supply.karpenter.node_claims import NodeClaim
-from stowplan_autoscaling.supply.karpenter.node_pools import NodePool
-from stowplan_autoscaling.supply.karpenter.pods import is_disruptable, is_reschedulable
+from stowplan_autoscaling.supply.karpenter.node_pools import BALANCED, NodePool
+from stowplan_autoscaling.supply.karpenter.pods import is_disruptable
 from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
 from stowplan_autoscaling.supply.karpenter.state_nodes import KnownPod, StateNode
 
 from .cost import NODE_COST, disruption_cost, node_price
 from .loads import PodLoad, load_of
+
+_MEMO_LIMIT: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +78,28 @@ class PoolTotals(NamedTuple):
 
 
 class _Known(NamedTuple):
+    """What is known of a node at one of its versions. `candidate`: what it would be if nothing speaks against that."""
+
     node: StateNode
     version: int
-    pods: tuple[KnownPod, ...]
-    cost: float
-    load: PodLoad
+    catalogue: Catalogue
+    candidate: Candidate | None
     is_guarded: bool
 
 
 class _Found(NamedTuple):
     snapshot: Snapshot
     catalogue: Catalogue
+    until: int | None
+    """The moment for which it holds; None: nothing in it runs out with time."""
     candidates: list[Candidate]
     totals: dict[str, PoolTotals]
     wanted: dict[Callable[[Candidate], bool], list[Candidate]]
     """The candidates that a method wants, of those methods that have asked."""
+
+    def holds(self, snapshot: Snapshot, catalogue: Catalogue, now: int) -> bool:
+        """Whether a look at these would find the same."""
+        return self.snapshot is snapshot and self.catalogue is catalogue and self.until in {None, now}
 
 
 class CandidateFinder:
@@ -104,56 +113,48 @@ class CandidateFinder:
         self, snapshot: Snapshot, catalogue: Catalogue, wanted: Callable[[Candidate], bool], now: int,
         taken: Callable[[str], bool], *, eventual: bool,
     ) -> tuple[list[Candidate], dict[str, PoolTotals]]:  # fmt: skip
-        """The candidates that a method wants, by name, and the totals of their pools.
+        """The candidates that a method wants, by name, and the totals of their pools, where these are Balanced.
 
         `taken` says which nodes (by provider id) a command holds already. The lists are not to be changed; the very
         same list comes again as long as nothing has changed, not even with time.
         """
         known = self._found.get(eventual)
-        if known is None or known.snapshot is not snapshot or known.catalogue is not catalogue:
-            nodes = snapshot.nodes
-            found = {}
-            for node in nodes:
-                candidate = self._candidate(node, catalogue, snapshot.limits, now, taken, eventual=eventual)
-                if candidate is not None:
-                    found[node.name] = candidate
-            known = _Found(snapshot, catalogue, list(found.values()), self._totals(nodes, found, catalogue), {})
-            if not any(node.is_nominated(now) or self._of(node).is_guarded for node in nodes):
-                # Nothing in it runs out with time.
-                self._found[eventual] = known
+        if known is None or not known.holds(snapshot, catalogue, now):
+            known = self._found[eventual] = self._look(snapshot, catalogue, now, taken, eventual=eventual)
         chosen = known.wanted.get(wanted)
         if chosen is None:
             chosen = known.wanted[wanted] = [candidate for candidate in known.candidates if wanted(candidate)]
         return chosen, known.totals
 
-    def _candidate(
-        self, node: StateNode, catalogue: Catalogue, limits: BudgetLimits, now: int, taken: Callable[[str], bool],
-        *, eventual: bool,
-    ) -> Candidate | None:  # fmt: skip
-        claim = node.claim
-        if claim is None or node.node is None or taken(claim.provider_id) or not may_be_disrupted(node, now):
-            return None
-        pool = catalogue.by_name.get(node.pool or "")
-        table = catalogue.tables.get(node.pool or "")
-        if pool is None or table is None or not len(table):
-            return None
-        known = self._of(node)
-        if not (eventual and claim.termination_grace_period is not None) and not self._lets_go(known, limits, now):
-            return None
-        row = table.rows.get(node.labels.get(INSTANCE_TYPE, ""))
-        item = None if row is None else table.types[row]
-        price = node_price(node.labels, item)
-        return Candidate(node, claim, pool, item, known.pods, price, known.cost, known.load, known.is_guarded)
+    def _look(
+        self, snapshot: Snapshot, catalogue: Catalogue, now: int, taken: Callable[[str], bool], *, eventual: bool
+    ) -> _Found:
+        limits = snapshot.limits
+        found = []
+        runs_out = False
+        for node in snapshot.nodes:
+            known = self._of(node, catalogue)
+            if node.nominated_until is not None and node.nominated_until > now:
+                runs_out = True
+                continue
+            runs_out = runs_out or known.is_guarded
+            candidate = known.candidate
+            if candidate is None or taken(candidate.claim.provider_id):
+                continue
+            is_eventual = eventual and candidate.claim.termination_grace_period is not None
+            if is_eventual or self._lets_go(known, limits, now):
+                found.append(candidate)
+        totals = self._totals(snapshot.nodes, found, catalogue)
+        return _Found(snapshot, catalogue, now if runs_out else None, found, totals, {})
 
-    def _of(self, node: StateNode) -> _Known:
+    def _of(self, node: StateNode, catalogue: Catalogue) -> _Known:
         known = self._known.get(id(node))
-        if known is None or known.node is not node or known.version != node.version:
-            if len(self._known) > 1 << 16:
+        if known is None or known.node is not node or known.version != node.version or known.catalogue is not catalogue:
+            if len(self._known) > _MEMO_LIMIT:
                 self._known.clear()
-            pods = tuple(bound for bound in node.bound.values() if is_reschedulable(bound.pod))
             guarded = any(DO_NOT_DISRUPT in bound.pod.metadata.annotations for bound in node.bound.values())
-            cost = disruption_cost(bound.pod for bound in pods)
-            known = self._known[id(node)] = _Known(node, node.version, pods, cost, load_of(pods), guarded)
+            candidate = _candidate(node, catalogue, is_guarded=guarded)
+            known = self._known[id(node)] = _Known(node, node.version, catalogue, candidate, guarded)
         return known
 
     @staticmethod
@@ -165,18 +166,22 @@ class CandidateFinder:
             return False
         return limits.can_evict(pods, now)
 
+    @staticmethod
     def _totals(
-        self, nodes: Iterable[StateNode], found: dict[str, Candidate], catalogue: Catalogue
-    ) -> dict[str, PoolTotals]:
+        nodes: Iterable[StateNode], found: Sequence[Candidate], catalogue: Catalogue
+    ) -> dict[str, PoolTotals]:  # fmt: skip
         """Over all nodes of the pools that have candidates, not only over these."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
-        pools = {candidate.pool.name for candidate in found.values()}
+        pools = {c.pool.name for c in found if c.pool.disruption.policy == BALANCED}
+        if not pools:
+            return {}
+        candidates = {candidate.name: candidate for candidate in found}
         for node in nodes:
             pool = node.pool
             if pool is None or pool not in pools:
                 continue
-            candidate = found.get(node.name)
+            candidate = candidates.get(node.name)
             if candidate is not None:
                 costs[pool] = costs.get(pool, 0.0) + candidate.cost
             else:
@@ -189,17 +194,24 @@ class CandidateFinder:
                 prices[pool] = prices.get(pool, 0.0) + node_price(node.claim.labels, item)
         for pool in pools:
             if not prices.get(pool):
-                prices[pool] = sum(c.price for c in found.values() if c.pool.name == pool)
+                prices[pool] = sum(c.price for c in found if c.pool.name == pool)
         return {pool: PoolTotals(prices[pool], costs[pool]) for pool in sorted(pools)}
 
 
-def may_be_disrupted(node: StateNode, now: int) -> bool:
-    """Whether the node itself allows it: initialized, not on its way out, not awaited by a pod, not protected."""
-    if node.claim is None or node.node is None or node.is_deleting or not node.is_initialized:
-        return False
-    if node.is_nominated(now) or node.annotations.get(DO_NOT_DISRUPT) == TRUE:
-        return False
-    return node.pool is not None
+def _candidate(node: StateNode, catalogue: Catalogue, *, is_guarded: bool) -> Candidate | None:
+    """The node as a candidate: initialized, not on its way out, not protected, of a pool that has types."""
+    claim = node.claim
+    if claim is None or node.node is None or node.is_deleting or not node.is_initialized:
+        return None
+    pool = catalogue.by_name.get(node.pool or "")
+    table = catalogue.tables.get(node.pool or "")
+    if node.annotations.get(DO_NOT_DISRUPT) == TRUE or pool is None or table is None or not len(table):
+        return None
+    row = table.rows.get(node.labels.get(INSTANCE_TYPE, ""))
+    item = None if row is None else table.types[row]
+    pods = tuple(bound for bound in node.bound.values() if bound.is_reschedulable)
+    price, cost = node_price(node.labels, item), disruption_cost(bound.pod for bound in pods)
+    return Candidate(node, claim, pool, item, pods, price, cost, load_of(pods), is_guarded)
 
 
 def is_priceable(candidate: Candidate) -> bool:

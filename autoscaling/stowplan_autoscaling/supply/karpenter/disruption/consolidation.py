@@ -64,7 +64,7 @@ class VainLook:
         """
         if candidates is not self._candidates or scene.snapshot is not self._snapshot or budgets != self._budgets:
             return False
-        return self._snapshot.none_settles_between(self._now, now)
+        return self._snapshot.table.none_settles_between(self._now, now)
 
 
 def may_consolidate(candidate: Candidate) -> bool:

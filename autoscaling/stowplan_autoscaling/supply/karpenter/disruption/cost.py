@@ -31,6 +31,8 @@ def eviction_cost(pod: Pod) -> float:
     """
     cost = 1.0
     annotations = pod.metadata.annotations
+    if not annotations and not pod.spec.priority:
+        return cost
     text = annotations.get(DISRUPTION_COST, annotations.get(DELETION_COST))
     if text is not None:
         number = parse_int64(text)
