@@ -19,7 +19,7 @@ from .amounts import NODES, Amounts, add
 from .labels import INITIALIZED, INSTANCE_TYPE, NODE_POOL
 from .node_claims import NodeClaim
 from .pods import is_provisionable
-from .shapes import Shapes
+from .shapes import Shapes, is_alike
 from .state_nodes import KnownPod, StateNode
 
 _REVALIDATE_AFTER: Final = 5 * MINUTE
@@ -45,6 +45,7 @@ class ClusterState:
         self._node_of_pod: dict[str, str] = {}
         self._homeless: dict[str, dict[str, Pod]] = {}
         self._changed = 0
+        self._ordered: list[StateNode] | None = None
 
     # ---- nodes and claims ------------------------------------------------------------------------------------------
 
@@ -64,12 +65,13 @@ class ClusterState:
         fresh = state is None
         if state is None:
             state = self.nodes[key] = StateNode()
-        before = (state.is_initialized, state.is_deleting)
+        before, named = (state.is_initialized, state.is_deleting), state.name
         if state.node is None:
             for pod in self._homeless.pop(name, {}).values():
                 state.bind(KnownPod(pod, self.shapes.of(pod)))
         state.node = node
         state.changed()
+        self._see_name(state, named)
         self._id_of_node[name] = key
         self.version += 1
         if fresh or before != (state.is_initialized, state.is_deleting):
@@ -81,6 +83,7 @@ class ClusterState:
         if key is None:
             return
         state = self.nodes[key]
+        self._ordered = None
         if state.bound:
             self._homeless.setdefault(name, {}).update((b.key, b.pod) for b in state.bound.values())
         if state.claim is None:
@@ -102,9 +105,9 @@ class ClusterState:
         fresh = state is None
         if state is None:
             state = self.nodes[claim.provider_id] = StateNode()
-        before = (state.is_initialized, state.is_deleting)
-        state.claim = claim
-        state.changed()
+        before, named = (state.is_initialized, state.is_deleting), state.name
+        state.set_claim(claim)
+        self._see_name(state, named)
         self._id_of_claim[claim.name] = claim.provider_id
         self.version += 1
         if fresh or before != (state.is_initialized, state.is_deleting):
@@ -116,6 +119,7 @@ class ClusterState:
         if key is None:
             return
         state = self.nodes[key]
+        self._ordered = None
         if state.node is None:
             del self.nodes[key]
         else:
@@ -124,9 +128,16 @@ class ClusterState:
         self.version += 1
         self.mark_unconsolidated(now)
 
+    def _see_name(self, state: StateNode, named: str) -> None:
+        """A node, new ones among them, may have another name than before."""
+        if state.name != named:
+            self._ordered = None
+
     def in_order(self) -> list[StateNode]:
-        """All, by name."""
-        return sorted(self.nodes.values(), key=_name)
+        """All, by name; not to be changed."""
+        if self._ordered is None:
+            self._ordered = sorted(self.nodes.values(), key=_name)
+        return self._ordered
 
     def node(self, name: str) -> StateNode | None:
         """The state behind a node's name."""
@@ -145,7 +156,7 @@ class ClusterState:
         key, node = pod.key, pod.spec.node_name
         if not node:
             if is_provisionable(pod):
-                self.pending[key] = KnownPod(pod, self.shapes.of(pod))
+                self.pending[key] = self._known(pod, self.pending.get(key))
             else:
                 self.pending.pop(key, None)
             self.version += 1
@@ -163,8 +174,13 @@ class ClusterState:
         if state is None:
             self._homeless.setdefault(node, {})[key] = pod
         else:
-            state.bind(KnownPod(pod, self.shapes.of(pod)))
+            state.bind(self._known(pod, state.bound.get(key)))
         self.version += 1
+
+    def _known(self, pod: Pod, before: KnownPod | None) -> KnownPod:
+        if before is not None and is_alike(pod, before.pod):
+            return KnownPod(pod, before.shape)
+        return KnownPod(pod, self.shapes.of(pod))
 
     def delete_pod(self, key: str, now: int) -> None:
         """A pod is gone."""

@@ -83,14 +83,11 @@ class ExistingNodes:
         if footing is None:
             return 0
         cursor = self._cursor(footing, is_candidate=is_candidate)
-        rows, left, placed = cursor.rows, self._left, 0
-        while placed < len(pods) and cursor.at < len(rows):
-            row = rows[cursor.at]
-            count = 0 if row in self._gone else min(left.holds(row, footing.demand), len(pods) - placed)
-            if count <= 0:
-                cursor.at += 1
-                continue
-            left.take(row, footing.demand, count)
+        if cursor.at == len(cursor.rows):
+            return 0
+        taken, cursor.at = self._left.pack(cursor.rows, cursor.at, self._gone, footing.demand, len(pods))
+        placed = 0
+        for row, count in taken:
             self.pods.setdefault(row, []).extend(pods[placed : placed + count])
             placed += count
         return placed

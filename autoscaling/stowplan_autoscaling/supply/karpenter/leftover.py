@@ -6,6 +6,7 @@ column. Both start as the table's own and are copied when the round first takes 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,24 +36,46 @@ class Leftover:
             known = self._columns[column] = np.array(taken, dtype=np.int64)
         return known
 
-    def holds(self, row: int, demand: Demand) -> int:
-        """How many more pods that demand this the row has room for; 0 or less: none."""
-        lists = self._lists
-        least = None
+    def take(self, row: int, demand: Demand) -> None:
+        """A pod that demands this goes to the row."""
         for column, amount in demand:
-            listed = lists.get(column) or self._table.listed(column)
-            count = listed[row] // amount
-            if least is None or count < least:
-                least = count
-        return least or 0
-
-    def take(self, row: int, demand: Demand, count: int = 1) -> None:
-        """So many pods that demand this go to the row."""
-        for column, amount in demand:
-            listed = self._lists.get(column)
-            if listed is None:
-                listed = self._lists[column] = self._table.listed(column).copy()
-            listed[row] -= count * amount
+            self._own(column)[row] -= amount
             known = self._columns.get(column)
             if known is not None:
-                known[row] -= count * amount
+                known[row] -= amount
+
+    def pack(
+        self, rows: Sequence[int], at: int, gone: Collection[int], demand: Demand, count: int
+    ) -> tuple[list[tuple[int, int]], int]:
+        """So many pods that demand this go to some rows, from place `at` on, to each as many as it has room for.
+
+        Returns which rows take how many, and the place of the last one; there may be room left on it.
+        """
+        lists = [(self._own(column), amount) for column, amount in demand]
+        taken: list[tuple[int, int]] = []
+        while count and at < len(rows):
+            row = rows[at]
+            here = 0 if row in gone else count
+            for listed, amount in lists:
+                if here * amount > listed[row]:
+                    here = listed[row] // amount
+            if here <= 0:
+                at += 1
+                continue
+            for listed, amount in lists:
+                listed[row] -= here * amount
+            taken.append((row, here))
+            count -= here
+        for column, amount in demand:
+            known = self._columns.get(column)
+            if known is not None:
+                for row, here in taken:
+                    known[row] -= here * amount
+        return taken, at
+
+    def _own(self, column: int) -> list[int]:
+        """The list of a resource, for the round to change."""
+        known = self._lists.get(column)
+        if known is None:
+            known = self._lists[column] = self._table.listed(column).copy()
+        return known

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from typing import Final
 
@@ -31,7 +32,7 @@ from .node_rows import NodeRow, NodeRows
 from .node_table import NodeTable
 from .options import BEST_EFFORT, Options
 from .pending import pending_pods
-from .pods import PENDING, is_provisionable
+from .pods import is_provisionable
 from .requirements import Algebra
 from .shapes import Footing, Shape, Shapes
 from .snapshot import Snapshot
@@ -204,7 +205,7 @@ class Scheduler:
         last_length: dict[str, int] = {}
         failed: dict[str, tuple[Pod, str]] = {}
         for at, known in self._not_taken_by_nodes(waiting):
-            reason = self._try(known.pod, known.shape)
+            reason = self._try(known)
             if self._is_hopeless:
                 return failed
             if reason is not None:
@@ -213,7 +214,7 @@ class Scheduler:
                 last_length[known.key] = len(queue) + len(waiting) - at - 1
         while queue and last_length.get(queue[0].key) != len(queue):
             known = queue.popleft()
-            reason = self._try(known.pod, known.shape)
+            reason = self._try(known)
             if self._is_hopeless:
                 break
             if reason is None:
@@ -235,18 +236,17 @@ class Scheduler:
 
     def _alike(self, pods: Sequence[KnownPod], at: int) -> Sequence[KnownPod]:
         """The pods from there on that all ask the same of nodes, and of nothing but nodes; at least the first one."""
-        end = at + 1
         first = pods[at]
         footing = first.shape.footing
         if footing is None or not self._topology.rules(first.shape).are_none:
-            return pods[at:end]
-        minds_candidates = self._existing.minds_candidates
-        is_candidate = self._is_candidate(first.pod)
-        while end < len(pods) and pods[end].shape.footing is footing:
-            known = pods[end]
-            if minds_candidates and self._is_candidate(known.pod) != is_candidate:
+            return pods[at : at + 1]
+        is_blank, minds_candidates = self._topology.is_blank, self._existing.minds_candidates
+        is_candidate, end = self._is_candidate(first), at
+        for known in islice(pods, at, None):
+            shape = known.shape
+            if shape.footing is not footing or (minds_candidates and self._is_candidate(known) != is_candidate):
                 break
-            if known.shape is not first.shape and not self._topology.rules(known.shape).are_none:
+            if (shape.has_terms or not is_blank) and not self._topology.rules(shape).are_none:
                 break
             end += 1
         return pods[at:end]
@@ -256,17 +256,18 @@ class Scheduler:
         first = alike[0]
         rules = self._topology.rules(first.shape)
         pods = [known.pod for known in alike]
-        return self._existing.fill(pods, first.shape, rules, is_candidate=self._is_candidate(first.pod))
+        return self._existing.fill(pods, first.shape, rules, is_candidate=self._is_candidate(first))
 
-    def _is_candidate(self, pod: Pod) -> bool:
+    def _is_candidate(self, known: KnownPod) -> bool:
         """Whether the pod has begun on a node that is still wanted: the node is a candidate for disruption."""
-        return pod.status.phase != PENDING and pod.spec.node_name not in self._snapshot.deleting_names
+        return known.has_begun and known.pod.spec.node_name not in self._snapshot.deleting_names
 
-    def _try(self, pod: Pod, shape: Shape) -> str | None:
+    def _try(self, known: KnownPod) -> str | None:
         """Place the pod, one wish less at a time. Returns why not."""
+        shape = known.shape
         soft = self._catalogue.tolerates_soft_taints
         while True:
-            reason = self._add(pod, shape)
+            reason = self._add(known, shape)
             if reason is None:
                 return None
             looser = self._engine.shapes.relaxed(shape, tolerate_prefer_no_schedule=soft)
@@ -274,11 +275,12 @@ class Scheduler:
                 return reason
             shape = looser
 
-    def _add(self, pod: Pod, shape: Shape) -> str | None:
+    def _add(self, known: KnownPod, shape: Shape) -> str | None:
+        pod = known.pod
         if shape.has_claims:
             return "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
         rules = self._topology.rules(shape)
-        if self._existing.place(pod, shape, self._topology, rules, is_candidate=self._is_candidate(pod)):
+        if self._existing.place(pod, shape, self._topology, rules, is_candidate=self._is_candidate(known)):
             return None
         if self._claims.place(pod, shape, self._topology, rules):
             self._look_at_claims()

@@ -96,6 +96,18 @@ class Shape:
         self.footing: Footing | None = None
 
 
+def is_alike(pod: Pod, before: Pod) -> bool:
+    """Whether a pod has the shape that it had before, as far as that is plain: only its status is another one."""
+    if pod.spec is not before.spec or pod.metadata is not before.metadata:
+        return False
+    return not (_has_allocated(pod) or _has_allocated(before))
+
+
+def _has_allocated(pod: Pod) -> bool:
+    status = pod.status
+    return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
+
+
 def has_affinity_terms(spec: PodSpec) -> bool:
     """Whether a pod has affinity to other pods or anti-affinity, required or preferred."""
     wishes = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity) if spec.affinity else ()
@@ -156,7 +168,7 @@ class Shapes:
         spec = replace(pod.spec, node_name=_NO_NODE) if pod.spec.node_name else pod.spec
         meta, status = pod.metadata, pod.status
         allocated = None
-        if status.container_statuses or status.init_container_statuses or status.resources is not None:
+        if _has_allocated(pod):
             allocated = _Allocated(
                 containers=status.container_statuses,
                 init_containers=status.init_container_statuses,

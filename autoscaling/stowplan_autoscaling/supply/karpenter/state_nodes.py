@@ -19,7 +19,7 @@ from .amounts import NODES, add, nano_amounts, subtracted
 from .host_ports import PortUse
 from .labels import HOSTNAME, INITIALIZED, NODE_POOL, REGISTERED, TRUE
 from .node_claims import NodeClaim
-from .pods import is_daemon, is_reschedulable
+from .pods import PENDING, is_daemon, is_reschedulable
 from .requirements import Algebra, Requirements
 from .shapes import Shape
 from .taints import is_ephemeral, same_taint
@@ -30,7 +30,7 @@ _NONE: Final[Mapping[str, str]] = {}
 class KnownPod:
     """A pod with its shape."""
 
-    __slots__ = ("_turn", "is_daemon", "is_reschedulable", "key", "pod", "shape")
+    __slots__ = ("_turn", "has_begun", "is_daemon", "is_reschedulable", "key", "pod", "shape")
 
     def __init__(self, pod: Pod, shape: Shape) -> None:
         self.pod = pod
@@ -38,6 +38,7 @@ class KnownPod:
         self.shape = shape
         self.is_daemon = is_daemon(pod)
         self.is_reschedulable = is_reschedulable(pod)
+        self.has_begun = pod.status.phase != PENDING
         self._turn: tuple[int, int, int, str] | None = None
 
     @property
@@ -102,13 +103,34 @@ class StateNode:
         self._allocatable: dict[str, int] | None = None
         self._labels: Requirements | None = None
         self._full_labels: Requirements | None = None
-        self._pods_changed()
-
-    def _pods_changed(self) -> None:
-        self.version += 1
         self._available: dict[str, int] | None = None
         self._daemons: dict[str, int] | None = None
         self._keeps_out: bool | None = None
+        self.version += 1
+
+    def set_claim(self, claim: NodeClaim) -> None:
+        """The claim is this one now. What has become true of it, or false again, mostly changes nothing else."""
+        before, self.claim = self.claim, claim
+        if before is not None and _says_the_same(before, claim):
+            self.version += 1
+        else:
+            self.changed()
+
+    def _pods_changed(self, before: KnownPod | None, now: KnownPod | None) -> None:
+        """A pod came, went, or is another one; what is known of the pods together is put right."""
+        self.version += 1
+        old, new = before.shape if before is not None else None, now.shape if now is not None else None
+        if old is not new and self._available is not None:
+            # A new object: whoever was given the old one keeps it.
+            self._available = dict(self._available)
+            for shape, sign in ((old, 1), (new, -1)):
+                for name, nanos in shape.requests.items() if shape is not None else ():
+                    if name in self._available:
+                        self._available[name] += sign * nanos
+        if (before is not None and before.is_daemon) or (now is not None and now.is_daemon):
+            self._daemons = None
+        if old is not new and any(shape is not None and shape.keeps_others_out for shape in (old, new)):
+            self._keeps_out = None
 
     # ---- amounts ---------------------------------------------------------------------------------------------------
 
@@ -168,9 +190,10 @@ class StateNode:
 
     def bind(self, known: KnownPod) -> None:
         """A pod is on the node, or has changed."""
+        before = self.bound.get(known.key)
         self.bound[known.key] = known
         self.ports.add(known.key, known.shape.ports)
-        self._pods_changed()
+        self._pods_changed(before, known)
 
     @property
     def keeps_others_out(self) -> bool:
@@ -184,7 +207,7 @@ class StateNode:
         known = self.bound.pop(key, None)
         if known is not None and known.shape.ports:
             self.ports = PortUse((other.key, other.shape.ports) for other in self.bound.values())
-        self._pods_changed()
+        self._pods_changed(known, None)
 
     # ---- on its way out --------------------------------------------------------------------------------------------
 
@@ -200,6 +223,19 @@ class StateNode:
     def is_nominated(self, now: int) -> bool:
         """Whether a pending pod is expected on the node."""
         return self.nominated_until is not None and self.nominated_until > now
+
+
+def _says_the_same(before: NodeClaim, claim: NodeClaim) -> bool:
+    """Whether two claims are the same in all that a node without registration takes from them."""
+    return (
+        before.name == claim.name
+        and before.labels is claim.labels
+        and before.annotations is claim.annotations
+        and before.taints is claim.taints
+        and before.startup_taints is claim.startup_taints
+        and before.capacity is claim.capacity
+        and before.allocatable is claim.allocatable
+    )
 
 
 def _filled(own: dict[str, int], claimed: Mapping[str, int]) -> dict[str, int]:

@@ -92,6 +92,11 @@ class Topology:
                 self._hold(known.shape, node)
 
     @property
+    def is_blank(self) -> bool:
+        """Whether there is no group so far: shapes without terms have no rules then."""
+        return not (self._groups or self._inverse)
+
+    @property
     def _moving(self) -> dict[str, KnownPod]:
         if self._moving_by_key is None:
             self._moving_by_key = {known.key: known for known in self._moving_pods}
@@ -101,7 +106,7 @@ class Topology:
 
     def rules(self, shape: Shape) -> ShapeRules:
         """What topology says about a shape; its groups are made if they are new."""
-        if not (shape.has_terms or self._groups or self._inverse):
+        if not shape.has_terms and self.is_blank:
             return NO_RULES
         known = self._rules.get(shape)
         if known is not None:

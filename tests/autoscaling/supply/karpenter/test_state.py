@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from msgspec.structs import replace as changed
 
@@ -42,11 +43,14 @@ from stowplan_autoscaling.supply.karpenter.labels import (
 from stowplan_autoscaling.supply.karpenter.taints import UNREGISTERED
 from stowplan_scheduler.objects import Node, NodeSpec, ObjectMeta, Taint
 from stowplan_scheduler.quantity import NANOS
-from support.builders import PodBuilder
+from support.builders import PodBuilder, selector
 
 from .worlds import NOW, A, B, World, instance_type, pool
 
 TYPES = [instance_type("small", "2", "4Gi", 1.0, zones=(A, B), spot=0.5)]
+
+
+CHOICES = (("100m", "250m"), ("ReplicaSet", "DaemonSet"), ("Pending", "Running"))
 
 
 def web(name: str, cpu: str = "1") -> PodBuilder:
@@ -66,6 +70,83 @@ def test_pods_take_from_their_node_until_they_go_or_end() -> None:
     assert state.available()["cpu"] == NANOS
     world.state.delete_pod("default/p", NOW)
     assert state.available()["cpu"] == 2 * NANOS
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_pods_leave_is_what_a_state_that_sees_only_the_end_finds(seed: int) -> None:
+    """Pods come, change what they ask for and go; what is left is asked for after each step."""
+    drawn = np.random.default_rng(seed)
+    world, there = World(types=TYPES), {}
+    world.node("n", "small")
+    for number in range(60):
+        name = f"p{drawn.integers(8)}"
+        if drawn.integers(3):
+            builder = web(name, str(drawn.choice(["100m", "250m"]))).owner(
+                str(drawn.choice(["ReplicaSet", "DaemonSet"])), "o"
+            )
+            if not drawn.integers(3):
+                builder = builder.anti_affinity("hostname", selector(app="web"))
+            there[name] = (
+                builder.port(int(drawn.integers(80, 83))).on("n").phase(str(drawn.choice(["Pending", "Running"])))
+            )
+            world.state.update_pod(there[name].build(), NOW + number)
+        else:
+            there.pop(name, None)
+            world.state.delete_pod(f"default/{name}", NOW + number)
+        other = World(types=TYPES)
+        other.node("n", "small")
+        for builder in there.values():
+            other.state.update_pod(builder.build(), NOW)
+        seen, fresh = world.state.node("n"), other.state.node("n")
+        assert seen is not None
+        assert fresh is not None
+        assert seen.available() == fresh.available()
+        assert seen.daemon_requests() == fresh.daemon_requests()
+        assert seen.keeps_others_out == fresh.keeps_others_out
+        assert {key: (known.shape.key, known.has_begun) for key, known in seen.bound.items()} == {
+            key: (known.shape.key, known.has_begun) for key, known in fresh.bound.items()
+        }
+
+
+def test_what_was_told_of_a_node_stays_as_it_was_told() -> None:
+    world = World(types=TYPES)
+    world.node("n", "small")
+    state = world.state.node("n")
+    assert state is not None
+    before = state.available()
+    world.state.update_pod(web("p").on("n").build(), NOW)
+    assert (before["cpu"], state.available()["cpu"]) == (2 * NANOS, 1 * NANOS)
+
+
+def test_what_has_become_true_of_a_claim_changes_nothing_else_about_its_node() -> None:
+    world = World(types=TYPES)
+    world.node("n", "small", web("p"))
+    state = world.state.node("n")
+    assert state is not None
+    claim = state.claim
+    assert claim is not None
+    left, version = state.available(), state.version
+    world.state.update_claim(replace(claim, consolidatable=None, last_pod_event=NOW), NOW)
+    assert state.claim is not claim
+    assert state.available() is left
+    assert state.version > version
+    world.state.update_claim(replace(claim, labels={**claim.labels, ZONE: B}, deleting=True), NOW)
+    assert state.is_deleting
+    assert state.available() is not left
+
+
+def test_nodes_come_by_name_whatever_becomes_of_them() -> None:
+    """A claim's node has the claim's name until it is registered."""
+    world = World(types=TYPES)
+    world.node("m", "small")
+    world.state.update_claim(NodeClaim(name="z", provider_id="id-a", created=NOW), NOW)
+    assert [node.name for node in world.state.in_order()] == ["m", "z"]
+    world.node("a", "small")
+    assert [node.name for node in world.state.in_order()] == ["a", "m"]
+    world.state.delete_node("m", NOW)
+    assert [node.name for node in world.state.in_order()] == ["a", "claim-m"]
+    world.state.delete_claim("claim-m", NOW)
+    assert [node.name for node in world.state.in_order()] == ["a"]
 
 
 def test_a_pod_may_be_seen_before_its_node() -> None:

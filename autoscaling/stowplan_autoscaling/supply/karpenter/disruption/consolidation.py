@@ -6,6 +6,7 @@ Follows pkg/controllers/disruption/consolidation.go of Karpenter core v1.15.0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from stowplan_autoscaling.supply.karpenter.claims import Claim
@@ -19,6 +20,8 @@ from stowplan_autoscaling.supply.karpenter.scheduler import Results
 from .candidates import Candidate, is_priceable, total_price
 from .commands import UNDERUTILIZED, Command
 from .simulation import Scene
+
+_turn = attrgetter("turn")
 
 MIN_TYPES_FOR_SPOT_TO_SPOT: Final = 15
 """So many cheaper types a single spot node must have before another spot node replaces it."""
@@ -70,14 +73,14 @@ class VainLook:
 def may_consolidate(candidate: Candidate) -> bool:
     """Whether the node may be consolidated; empty ones are the matter of Emptiness."""
     rules = candidate.pool.disruption
-    if not is_priceable(candidate) or rules.consolidate_after is None or candidate.is_empty:
+    if candidate.claim.consolidatable is None or rules.consolidate_after is None or candidate.is_empty:
         return False
-    return rules.policy != WHEN_EMPTY and candidate.claim.consolidatable is not None
+    return rules.policy != WHEN_EMPTY and is_priceable(candidate)
 
 
 def by_ratio(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The most saved per disruption first; equals by name, which upstream leaves to chance."""
-    return sorted(candidates, key=lambda candidate: (-candidate.ratio, candidate.name))
+    return sorted(candidates, key=_turn)
 
 
 def consolidate(scene: Scene, candidates: Sequence[Candidate], now: int) -> Command | None:

@@ -31,8 +31,6 @@ def eviction_cost(pod: Pod) -> float:
     """
     cost = 1.0
     annotations = pod.metadata.annotations
-    if not annotations and not pod.spec.priority:
-        return cost
     text = annotations.get(DISRUPTION_COST, annotations.get(DELETION_COST))
     if text is not None:
         number = parse_int64(text)
@@ -47,7 +45,8 @@ def disruption_cost(pods: Iterable[Pod]) -> float:
     """What taking a node away costs: 1, and what its pods cost above 0."""
     cost = NODE_COST
     for pod in pods:
-        cost += max(0.0, eviction_cost(pod))
+        is_plain = not pod.metadata.annotations and not pod.spec.priority
+        cost += 1.0 if is_plain else max(0.0, eviction_cost(pod))
     return cost
 
 

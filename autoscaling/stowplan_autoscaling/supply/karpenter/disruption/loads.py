@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from stowplan_autoscaling.supply.karpenter.amounts import Demand
 from stowplan_autoscaling.supply.karpenter.claims import Claim
-from stowplan_autoscaling.supply.karpenter.pods import PENDING
 from stowplan_autoscaling.supply.karpenter.scheduler import Catalogue, Engine
 from stowplan_autoscaling.supply.karpenter.shapes import Footing
 from stowplan_autoscaling.supply.karpenter.snapshot import Snapshot
@@ -30,7 +29,7 @@ def load_of(pods: Iterable[KnownPod]) -> PodLoad:
     for known in pods:
         demand = known.shape.demand
         counts[demand] = counts.get(demand, 0) + 1
-        have_begun = have_begun and known.pod.status.phase != PENDING
+        have_begun = have_begun and known.has_begun
     return PodLoad(counts, _totals(counts), have_begun)
 
 

@@ -62,8 +62,9 @@ class Method(ABC):
         """Whether a node's claim is of any interest; what is not looked at is not wanted either."""
         return claim.consolidatable is not None
 
+    @staticmethod
     @abstractmethod
-    def wants(self, candidate: Candidate) -> bool:
+    def wants(candidate: Candidate) -> bool:
         """Whether the method may choose the node."""
 
     @abstractmethod
@@ -94,7 +95,8 @@ class Consolidation(Method):
     def is_idle(self, scene: Scene, now: int) -> bool:
         return self._memo.is_consolidated(scene.state, now)
 
-    def wants(self, candidate: Candidate) -> bool:
+    @staticmethod
+    def wants(candidate: Candidate) -> bool:
         return may_consolidate(candidate)
 
     def propose(
@@ -129,10 +131,11 @@ class Emptiness(Consolidation):
     reason = EMPTY
     kind = "empty"
 
-    def wants(self, candidate: Candidate) -> bool:
-        if candidate.pool.disruption.consolidate_after is None:
+    @staticmethod
+    def wants(candidate: Candidate) -> bool:
+        if not candidate.is_empty or candidate.pool.disruption.consolidate_after is None:
             return False
-        return candidate.is_empty and candidate.claim.consolidatable is not None
+        return candidate.claim.consolidatable is not None
 
     def search(
         self, scene: Scene, candidates: Sequence[Candidate], totals: Mapping[str, PoolTotals], budgets: dict[str, int],
@@ -155,7 +158,8 @@ class Drift(Method):
     def looks_at(self, claim: NodeClaim) -> bool:
         return claim.drifted is not None
 
-    def wants(self, candidate: Candidate) -> bool:
+    @staticmethod
+    def wants(candidate: Candidate) -> bool:
         return candidate.claim.drifted is not None
 
     def propose(

@@ -42,6 +42,8 @@ class Scene:
     def moving(self, candidates: Sequence[Candidate], now: int) -> list[KnownPod]:
         """The pods of candidates that will leave, and so need another place."""
         limits = self.snapshot.limits
+        if not limits.are_any and not any(candidate.is_guarded for candidate in candidates):
+            return [known for candidate in candidates for known in candidate.pods]
         return [
             known
             for candidate in candidates
