@@ -126,11 +126,11 @@ def test_what_has_become_true_of_a_claim_changes_nothing_else_about_its_node() -
     claim = state.claim
     assert claim is not None
     left, version = state.available(), state.version
-    world.state.update_claim(replace(claim, consolidatable=None, last_pod_event=NOW), NOW)
+    world.state.update_claim(changed(claim, consolidatable=None, last_pod_event=NOW), NOW)
     assert state.claim is not claim
     assert state.available() is left
     assert state.version > version
-    world.state.update_claim(replace(claim, labels={**claim.labels, ZONE: B}, deleting=True), NOW)
+    world.state.update_claim(changed(claim, labels={**claim.labels, ZONE: B}, deleting=True), NOW)
     assert state.is_deleting
     assert state.available() is not left
 

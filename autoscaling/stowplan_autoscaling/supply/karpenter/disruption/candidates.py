@@ -199,14 +199,22 @@ class CandidateFinder:
         return {pool: PoolTotals(prices[pool], costs[pool]) for pool in sorted(pools)}
 
 
+def may_be_disrupted(node: StateNode, now: int) -> bool:
+    """Whether the node itself allows it: initialized, not on its way out, not awaited by a pod, not protected."""
+    return node.claim is not None and node.pool is not None and not node.is_nominated(now) and _is_settled(node)
+
+
+def _is_settled(node: StateNode) -> bool:
+    is_there = node.node is not None and node.is_initialized and not node.is_deleting
+    return is_there and node.annotations.get(DO_NOT_DISRUPT) != TRUE
+
+
 def _candidate(node: StateNode, catalogue: Catalogue, *, is_guarded: bool) -> Candidate | None:
     """The node as a candidate: initialized, not on its way out, not protected, of a pool that has types."""
     claim = node.claim
-    if claim is None or node.node is None or node.is_deleting or not node.is_initialized:
-        return None
     pool = catalogue.by_name.get(node.pool or "")
     table = catalogue.tables.get(node.pool or "")
-    if node.annotations.get(DO_NOT_DISRUPT) == TRUE or pool is None or table is None or not len(table):
+    if claim is None or pool is None or table is None or not len(table) or not _is_settled(node):
         return None
     row = table.rows.get(node.labels.get(INSTANCE_TYPE, ""))
     item = None if row is None else table.types[row]
