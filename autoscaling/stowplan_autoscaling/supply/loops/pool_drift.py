@@ -110,6 +110,8 @@ class PoolDrift:
         self, drifted: Sequence[StateNode], disruption: DisruptionController, scene: Scene, now: int, *, is_idle: bool
     ) -> dict[tuple[str, str], str]:
         candidates = {each.name for each in disruption.drifted(scene, now)}
+        # Pods that would go to a node that is still to come are as good as without a place, but not for long.
+        is_settled = is_idle and all(node.is_initialized for node in scene.snapshot.nodes)
         left = remaining(scene.catalogue.pools, scene.snapshot.pool_counts(), DRIFTED, now)
         found: dict[tuple[str, str], str] = {}
         for node in drifted:
@@ -121,6 +123,6 @@ class PoolDrift:
                 found.setdefault((pool, "PodsStay"), f"{node.name}: a pod or a budget of pods does not let it go")
             elif not left[pool]:
                 found.setdefault((pool, "Budget"), "the budgets of the pool let no other node go now")
-            elif is_idle:
+            elif is_settled:
                 found.setdefault((pool, "NoPlace"), f"{node.name}: its pods have no place but there")
         return found
