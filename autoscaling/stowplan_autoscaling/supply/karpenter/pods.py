@@ -25,7 +25,7 @@ def is_active(pod: Pod) -> bool:
 
 def is_owned_by(pod: Pod, api_version: str, kind: str) -> bool:
     """Whether one of the owners is of a kind."""
-    for owner in pod.metadata.owner_references:  # noqa: SIM110 - asked about every pod that changes
+    for owner in pod.metadata.owner_references:  # noqa: SIM110 - asked of every pod that changes
         if owner.kind == kind and owner.api_version == api_version:
             return True
     return False
@@ -52,10 +52,9 @@ def is_reschedulable(pod: Pod) -> bool:
 
 def is_provisionable(pod: Pod) -> bool:
     """Whether the scheduler has given up on the pod, so that it may need a new node."""
-    if pod.spec.node_name or pod.status.nominated_node_name or not pod.status.conditions:
-        return False
     failed = any(c.type == "PodScheduled" and c.reason == _UNSCHEDULABLE for c in pod.status.conditions)
-    return failed and not is_daemon(pod) and not is_mirror(pod)
+    bound = bool(pod.spec.node_name or pod.status.nominated_node_name)
+    return failed and not bound and not is_daemon(pod) and not is_mirror(pod)
 
 
 def may_not_be_disrupted(pod: Pod, now: int) -> bool:

@@ -37,7 +37,7 @@ class KnownPod:
         self.key = pod.key
         self.shape = shape
         self.is_daemon = is_daemon(pod)
-        self.is_reschedulable = is_reschedulable(pod)
+        self.is_reschedulable = not self.is_daemon and is_reschedulable(pod)
         self.has_begun = pod.status.phase != PENDING
         self._turn: tuple[int, int, int, str] | None = None
 
