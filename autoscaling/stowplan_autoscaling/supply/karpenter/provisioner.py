@@ -32,7 +32,7 @@ def leaving_pods(snapshot: Snapshot, now: int) -> list[KnownPod]:
         for node in snapshot.deleting
         if node.node is not None
         for known in node.bound.values()
-        if snapshot.limits.is_currently_reschedulable(known.pod, now)
+        if snapshot.limits.is_currently_reschedulable(known, now)
     ]
 
 

@@ -136,7 +136,7 @@ class Engine:
         """What budgets allow; the same object as long as they are the same."""
         budgets = tuple(state.budgets.values())
         if self._limits is None or self._limits[0] != budgets:
-            self._limits = budgets, BudgetLimits(budgets)
+            self._limits = budgets, BudgetLimits(budgets, self._limits and self._limits[1])
         return self._limits[1]
 
     def _table_of(self, rows: Sequence[NodeRow], before: NodeTable | None) -> NodeTable:

@@ -162,8 +162,8 @@ class CandidateFinder:
     def _lets_go(known: _Known, limits: BudgetLimits, now: int) -> bool:
         if not known.is_guarded and not limits.are_any:
             return True
-        pods = [bound.pod for bound in known.node.bound.values()]
-        if known.is_guarded and not all(is_disruptable(pod, now) for pod in pods):
+        pods = known.node.bound.values()
+        if known.is_guarded and not all(is_disruptable(bound.pod, now) for bound in pods):
             return False
         return limits.can_evict(pods, now)
 

@@ -42,20 +42,23 @@ class Scene:
     def moving(self, candidates: Sequence[Candidate], now: int) -> list[KnownPod]:
         """The pods of candidates that will leave, and so need another place."""
         limits = self.snapshot.limits
-        if not limits.are_any and not any(candidate.is_guarded for candidate in candidates):
-            return [known for candidate in candidates for known in candidate.pods]
-        return [
-            known
-            for candidate in candidates
-            for known in candidate.pods
-            if not (candidate.is_guarded or limits.are_any) or limits.is_currently_reschedulable(known.pod, now)
-        ]
+        moving: list[KnownPod] = []
+        for candidate in candidates:
+            if self._all_move(candidate, now):
+                moving.extend(candidate.pods)
+            else:
+                moving += [known for known in candidate.pods if limits.is_currently_reschedulable(known, now)]
+        return moving
+
+    def _all_move(self, candidate: Candidate, now: int) -> bool:
+        """Whether all pods of the candidate that need another place will leave."""
+        return not candidate.is_guarded and self.snapshot.limits.all_can_go(candidate.pods, now)
 
     def _load(self, candidates: Sequence[Candidate], now: int) -> PodLoad:
         """What `moving` demand."""
-        if self.snapshot.limits.are_any or any(candidate.is_guarded for candidate in candidates):
-            return load_of(self.moving(candidates, now))
-        return together([candidate.load for candidate in candidates])
+        if all(self._all_move(candidate, now) for candidate in candidates):
+            return together([candidate.load for candidate in candidates])
+        return load_of(self.moving(candidates, now))
 
     def _beside(self, now: int) -> tuple[list[KnownPod], PodLoad]:
         """The pods that leave anyway, and what those demand that find a place in every round that is of use."""
@@ -68,12 +71,11 @@ class Scene:
 
     def are_hopeless_alone(self, candidates: Sequence[Candidate], now: int) -> list[bool]:
         """Which of the candidates can be left out: consolidation of one of them alone would come to nothing."""
-        if self.snapshot.limits.are_any or not candidates:
-            # What moves depends on the budgets, pod by pod.
-            return [False] * len(candidates)
+        if not candidates:
+            return []
         _, others = self._beside(now)
         found = are_hopeless_alone(self.snapshot, self.catalogue, candidates, others, now)
-        return [hopeless and not each.is_guarded for hopeless, each in zip(found, candidates, strict=True)]
+        return [hopeless and self._all_move(each, now) for hopeless, each in zip(found, candidates, strict=True)]
 
     def without(self, candidates: Sequence[Candidate], now: int, *, consolidating: bool) -> Results | None:
         """The scheduling round without the candidates; None if one of them is on its way out already.
