@@ -40,6 +40,7 @@ from .state_nodes import KnownPod, StateNode
 from .taints import TaintMemo
 from .templates import Daemon, DomainUniverse, Template, build_templates
 from .topology import Topology
+from .topology_terms import TermMemo
 
 __all__ = ["NO_POOLS", "Catalogue", "Engine", "Options", "Results", "Scheduler"]
 
@@ -110,6 +111,7 @@ class Engine:
         self.shapes = Shapes(self.axis, ignore_preferences=options.ignore_preferences)
         self.algebra = Algebra(options.well_known)
         self.taints = TaintMemo()
+        self.terms = TermMemo(ignore_preferences=options.ignore_preferences)
         self._snapshot: tuple[Catalogue, Snapshot] | None = None
         self._limits: tuple[tuple[PodDisruptionBudget, ...], BudgetLimits] | None = None
 
@@ -166,8 +168,7 @@ class Scheduler:
         self._existing = ExistingNodes(snapshot, rows, engine.algebra, engine.taints, now if consolidating else None)
         self._claims = OpenClaims(engine.algebra, engine.taints, len(snapshot.active))
         self._topology = Topology(
-            engine.options.well_known, state, snapshot, catalogue.universe, frozenset(rows), moving,
-            ignore_preferences=engine.options.ignore_preferences,
+            engine.options.well_known, state, snapshot, catalogue.universe, frozenset(rows), moving, engine.terms
         )  # fmt: skip
         self._cheaper_than: float | None = None
         self._is_hopeless = False
@@ -197,9 +198,8 @@ class Scheduler:
 
     def _place(self) -> dict[str, tuple[Pod, str]]:
         """Place the pods; returns those that found no place, with the reason."""
-        for known in self._pods:
-            if known.shape.has_terms:
-                self._topology.rules(known.shape)
+        for shape in dict.fromkeys(known.shape for known in self._pods if known.shape.has_terms):
+            self._topology.rules(shape)
         waiting = sorted(self._pods, key=_turn)
         queue: deque[KnownPod] = deque()
         last_length: dict[str, int] = {}

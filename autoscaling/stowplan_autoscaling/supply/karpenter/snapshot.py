@@ -18,6 +18,7 @@ from .node_table import NodeTable
 from .pool_counts import PoolCounts, count_nodes
 from .shapes import Shape
 from .state_nodes import KnownPod, StateNode
+from .topology_counts import DomainCounts
 
 
 class LabelClass(NamedTuple):
@@ -52,6 +53,7 @@ class Snapshot:
         self._capacities: dict[str, dict[str, int]] = {}
         self._counts: PoolCounts | None = None
         self._classes: list[LabelClass] | None = None
+        self._domain_counts: DomainCounts | None = None
         self._holders: list[tuple[StateNode, KnownPod]] | None = None
 
     def capacity(self, pool: str) -> Amounts:
@@ -75,6 +77,12 @@ class Snapshot:
         if self._classes is None:
             self._classes = _label_classes(self.nodes)
         return self._classes
+
+    def domain_counts(self) -> DomainCounts:
+        """Nodes and pods by domain."""
+        if self._domain_counts is None:
+            self._domain_counts = DomainCounts(self)
+        return self._domain_counts
 
     def holders(self) -> list[tuple[StateNode, KnownPod]]:
         """The pods on nodes with required anti-affinity, which keep others out of their domains."""

@@ -10,26 +10,26 @@ Follows pkg/controllers/provisioning/scheduling/topology.go of Karpenter core v1
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan_scheduler.objects import LabelSelector, PodAffinityTerm, Taint
-from stowplan_scheduler.selectors import EVERYTHING, NOTHING, LabelQuery, SelectorError
+from stowplan_scheduler.objects import Taint
 
 from .cluster_state import ClusterState
 from .instance_types import Mask
 from .labels import HOSTNAME
-from .preferences import SCHEDULE_ANYWAY
 from .requirement import one_of
 from .requirements import Requirements
-from .shapes import Shape, anti_terms
+from .shapes import Shape
 from .snapshot import Snapshot
 from .state_nodes import KnownPod, StateNode
 from .templates import DomainUniverse
-from .topology_groups import AFFINITY, ANTI_AFFINITY, SPREAD, Group, GroupKey, Term
+from .topology_counts import ByLabel, DomainCounts, GroupIndex, counted_by, domain_of, takes_part
+from .topology_groups import ANTI_AFFINITY, SPREAD, Group, GroupKey, Term
+from .topology_terms import TermMemo
 
 Counts = NDArray[np.int32]
 
@@ -70,37 +70,35 @@ class Topology:
 
     def __init__(
         self, undefined: frozenset[str], state: ClusterState, snapshot: Snapshot, universe: DomainUniverse,
-        gone: Collection[int], moving: Iterable[KnownPod], *, ignore_preferences: bool,
+        gone: Collection[int], moving: Iterable[KnownPod], terms: TermMemo,
     ) -> None:  # fmt: skip
         self._undefined = undefined
         self._state = state
         self._snapshot = snapshot
         self._universe = universe
         self._gone = gone
-        self._ignore_preferences = ignore_preferences
-        self._moving_pods = moving
-        self._moving_by_key: dict[str, KnownPod] | None = None
+        self._terms = terms
+        self._moving = moving
+        self._moving_shapes: ByLabel[tuple[Shape, list[KnownPod]]] | None = None
         self._groups: dict[GroupKey, Group] = {}
         self._inverse: dict[GroupKey, Group] = {}
+        self._group_index = GroupIndex()
+        self._inverse_index = GroupIndex()
         self._claim_rows: dict[str, int] = {}
         self._size = len(snapshot.table.places.hosts)
         self._counts: dict[Group, Counts] = {}
         self._rules: dict[Shape, ShapeRules] = {}
         self._passes: dict[tuple[Group, tuple[Taint, ...], Requirements], bool] = {}
-        for node, known in snapshot.holders():
-            if known.key not in self._moving:
+        holders = snapshot.holders()
+        moved = {known.key for known in moving} if holders else frozenset()
+        for node, known in holders:
+            if known.key not in moved:
                 self._hold(known.shape, node)
 
     @property
     def is_blank(self) -> bool:
         """Whether there is no group so far: shapes without terms have no rules then."""
         return not (self._groups or self._inverse)
-
-    @property
-    def _moving(self) -> dict[str, KnownPod]:
-        if self._moving_by_key is None:
-            self._moving_by_key = {known.key: known for known in self._moving_pods}
-        return self._moving_by_key
 
     # ---- groups ----------------------------------------------------------------------------------------------------
 
@@ -113,54 +111,26 @@ class Topology:
             return known
         before = len(self._groups) + len(self._inverse)
         holds = self._hold(shape, None)
-        own = {id(group): group for group in (self._group(term, shape) for term in self._terms(shape))}
+        terms = self._terms.of(shape, self._state.namespaces)
+        own = {id(group): group for group in (self._group(term, shape) for term in terms.own)}
         if len(self._groups) + len(self._inverse) != before:
             self._rules.clear()
         restricting = list(own.values())
-        restricting += [g for g in self._inverse.values() if g.selects(shape.namespace, shape.labels)]
+        restricting += self._inverse_index.selecting(shape.namespace, shape.labels)
         found = [Rule(g, g.selects(shape.namespace, shape.labels)) for g in restricting]
         rules = self._rules[shape] = ShapeRules(
             tuple(rule for rule in found if rule.group.is_host),
             tuple(rule for rule in found if not rule.group.is_host),
-            tuple(g for g in self._groups.values() if g.selects(shape.namespace, shape.labels)),
+            tuple(self._group_index.selecting(shape.namespace, shape.labels)),
             holds,
         )
         return rules
-
-    def _terms(self, shape: Shape) -> list[Term]:
-        """The terms of a shape: spread, affinity, anti-affinity; preferences too unless they are ignored."""
-        spec = shape.spec
-        found = [
-            Term.of_spread(shape.namespace, shape.labels, spec, constraint)
-            for constraint in spec.topology_spread_constraints
-            if not (self._ignore_preferences and constraint.when_unsatisfiable == SCHEDULE_ANYWAY)
-        ]
-        affinity = spec.affinity
-        if affinity is None:
-            return found
-        for kind, wish in ((AFFINITY, affinity.pod_affinity), (ANTI_AFFINITY, affinity.pod_anti_affinity)):
-            if wish is None:
-                continue
-            terms = list(wish.required_during_scheduling_ignored_during_execution)
-            if not self._ignore_preferences:
-                terms += [t.pod_affinity_term for t in wish.preferred_during_scheduling_ignored_during_execution]
-            found += [self._affinity_term(kind, shape, term) for term in terms]
-        return found
-
-    def _affinity_term(self, kind: str, shape: Shape, term: PodAffinityTerm) -> Term:
-        return Term.of_affinity(kind, term.topology_key, self._namespaces(shape, term), term.label_selector)
-
-    def _namespaces(self, shape: Shape, term: PodAffinityTerm) -> frozenset[str]:
-        if term.namespace_selector is None:
-            return frozenset(term.namespaces) if term.namespaces else frozenset((shape.namespace,))
-        query = LabelQuery.of(term.namespace_selector)
-        selected = {name for name, labels in self._state.namespaces.items() if query.matches(labels)}
-        return frozenset(selected.union(term.namespaces))
 
     def _group(self, term: Term, shape: Shape) -> Group:
         known = self._groups.get(term.identity)
         if known is None:
             known = self._groups[term.identity] = self._new(term, shape)
+            self._group_index.add(known)
             self._count(known)
         return known
 
@@ -173,11 +143,11 @@ class Topology:
     def _hold(self, shape: Shape, node: StateNode | None) -> tuple[Group, ...]:
         """The groups of a shape's required anti-affinity; with a node, a pod of the shape stands there."""
         found = []
-        for term in anti_terms(shape.spec):
-            made = self._affinity_term(ANTI_AFFINITY, shape, term)
-            group = self._inverse.get(made.identity)
+        for term in self._terms.of(shape, self._state.namespaces).held:
+            group = self._inverse.get(term.identity)
             if group is None:
-                group = self._inverse[made.identity] = self._new(made, shape)
+                group = self._inverse[term.identity] = self._new(term, shape)
+                self._inverse_index.add(group)
             if node is not None and node.node is not None:
                 domain = node.node.metadata.labels.get(group.key)
                 if domain is not None:
@@ -187,46 +157,45 @@ class Topology:
 
     def _count(self, group: Group) -> None:
         """Count the pods on nodes; domains of the nodes of the round are known even if they are empty."""
-        term = group.term
+        counts = self._snapshot.domain_counts()
         if not group.is_host:
-            for row, node in enumerate(self._snapshot.active):
-                domain = node.labels.get(group.key)
-                if row in self._gone:
-                    continue
-                if node.node is not None and domain is not None and self._takes_part(group, node):
-                    group.register(domain)
-        query = _raw_query(term.raw)
-        counts: Counter[str] = Counter()
-        standing: dict[str, StateNode] = {}
-        for known in self._snapshot.classes():
-            if known.namespace in term.identity.namespaces and query.matches(known.labels):
-                for name, (node, count) in known.pods.items():
-                    counts[name] += count
-                    standing[name] = node
-        for moved in self._moving.values():
-            node_of = self._state.node(moved.pod.spec.node_name)
-            if node_of is None or moved.pod.is_terminating:
-                continue
-            if moved.shape.namespace in term.identity.namespaces and query.matches(moved.shape.labels):
-                counts[node_of.name] -= 1
-        for name, count in counts.items():
-            if count > 0:
-                self._count_on(group, standing[name], count)
+            for domain in self._domains(group, counts):
+                group.register(domain)
+        moved: Counter[str] = Counter()
+        for known in self._moved(group.term):
+            node = self._state.node(known.pod.spec.node_name)
+            there = None if node is None or known.pod.is_terminating else domain_of(group, node)
+            if there is not None:
+                moved[there] += 1
+        for domain, count in counts.pods(group).items():
+            if count > moved[domain]:
+                self._record(group, domain, count - moved[domain])
 
-    def _count_on(self, group: Group, node: StateNode, count: int) -> None:
-        if node.node is None:
-            return
-        domain = node.node.metadata.labels.get(group.key)
-        if domain is None and group.is_host:
-            domain = node.node.metadata.name
-        if domain is not None and self._takes_part(group, node):
-            self._record(group, domain, count)
+    def _domains(self, group: Group, counts: DomainCounts) -> Iterable[str]:
+        """Where the nodes of the round are that a group looks at."""
+        active, key = self._snapshot.active, group.key
+        if not group.term.node_filter.is_open:
+            return [
+                node.labels[key]
+                for row, node in enumerate(active)
+                if row not in self._gone and node.node is not None and key in node.labels and takes_part(group, node)
+            ]
+        gone = Counter(
+            active[row].labels[key] for row in self._gone if active[row].node is not None and key in active[row].labels
+        )
+        return [domain for domain, count in counts.nodes(key).items() if count > gone[domain]]
 
-    def _takes_part(self, group: Group, node: StateNode) -> bool:
-        node_filter = group.term.node_filter
-        if node_filter.is_open or node.node is None:
-            return True
-        return node_filter.passes(node.node.spec.taints, node.node_requirements())
+    def _moved(self, term: Term) -> Iterable[KnownPod]:
+        """The moving pods that a term counts where they are."""
+        if self._moving_shapes is None:
+            by_shape: dict[Shape, list[KnownPod]] = {}
+            for known in self._moving:
+                by_shape.setdefault(known.shape, []).append(known)
+            self._moving_shapes = ByLabel(by_shape.items(), _labels)
+        query = counted_by(term)
+        for shape, pods in self._moving_shapes.wanted_by(query):
+            if shape.namespace in term.identity.namespaces and query.matches(shape.labels):
+                yield from pods
 
     # ---- placing ---------------------------------------------------------------------------------------------------
 
@@ -342,11 +311,5 @@ class Topology:
         return all(group.host_allowed(host, shape.strict_host, selected=selected) for group, selected in rules.hosts)
 
 
-def _raw_query(selector: LabelSelector | None) -> LabelQuery:
-    """How pods on nodes are listed: without a selector, all of the namespaces."""
-    if selector is None:
-        return EVERYTHING
-    try:
-        return LabelQuery.of(selector)
-    except SelectorError:
-        return NOTHING
+def _labels(moving: tuple[Shape, list[KnownPod]]) -> Mapping[str, str]:
+    return moving[0].labels
