@@ -135,7 +135,13 @@ class Resource:
 
     def clone(self) -> Resource:
         """An independent copy."""
-        return Resource(self.milli_cpu, self.memory, self.ephemeral_storage, self.allowed_pod_number, self.scalar)
+        copy = Resource.__new__(Resource)
+        copy.milli_cpu = self.milli_cpu
+        copy.memory = self.memory
+        copy.ephemeral_storage = self.ephemeral_storage
+        copy.allowed_pod_number = self.allowed_pod_number
+        copy.scalar = self.scalar.copy() if self.scalar else _NO_SCALARS
+        return copy
 
     def get(self, name: str) -> int:
         """The amount under its Kubernetes name, 0 if there is none."""

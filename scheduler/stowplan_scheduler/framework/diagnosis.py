@@ -29,7 +29,7 @@ class Verdicts:
     from them is kept.
     """
 
-    __slots__ = ("_counts", "_pending", "_unresolved", "rows", "statuses", "verdicts")
+    __slots__ = ("_counts", "_pending", "_text", "_unresolved", "rows", "statuses", "verdicts")
 
     def __init__(self, rows: NDArray[np.intp], verdicts: Int32s, statuses: Mapping[int, Status]) -> None:
         """`statuses` maps at least every verdict there is to its Status."""
@@ -38,6 +38,7 @@ class Verdicts:
         self.statuses = statuses
         self._counts: tuple[tuple[Status, int], ...] | None = None
         self._pending: tuple[frozenset[str], frozenset[str]] | None = None
+        self._text: str | None = None
         self._unresolved: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
@@ -50,6 +51,20 @@ class Verdicts:
             sizes = [len(self.verdicts)] if len(kinds) == 1 else [int((self.verdicts == each).sum()) for each in kinds]
             self._counts = tuple([(self.statuses[each], size) for each, size in zip(kinds, sizes, strict=True)])
         return self._counts
+
+    def reason_counts(self) -> dict[str, int]:
+        """How many rows give each reason; a row with two reasons counts for both."""
+        counts: dict[str, int] = {}
+        for status, count in self.counts():
+            for reason in status.reasons:
+                counts[reason] = counts.get(reason, 0) + count
+        return counts
+
+    def text(self) -> str:
+        """`reason_text` of these rows alone."""
+        if self._text is None:
+            self._text = reason_text(self.reason_counts())
+        return self._text
 
     def plugins(self) -> tuple[frozenset[str], frozenset[str]]:
         """Who rejected, and who waits for an outside party (status Pending)."""
@@ -124,26 +139,30 @@ class Diagnosis(msgspec.Struct):
         if self.pre_filter_message:
             parts.append(f" {self.pre_filter_message}.")
         else:
-            reasons = self.reason_counts()
+            reasons = self.failed.text() if self._missing <= 0 else reason_text(self.reason_counts())
             if reasons:
-                # Upstream sorts the finished texts by bytes, so "10 x" comes before "2 y".
-                texts = sorted((f"{count} {reason}" for reason, count in reasons.items()), key=str.encode)
-                parts.append(f" {', '.join(texts)}.")
+                parts.append(f" {reasons}.")
         if self.post_filter_message:
             parts.append(f" {self.post_filter_message}")
         return "".join(parts)
 
     def reason_counts(self) -> Mapping[str, int]:
         """How many nodes give each reason; a node with two reasons counts for both."""
-        counts: dict[str, int] = {}
-        for status, count in self.failed.counts():
-            for reason in status.reasons:
-                counts[reason] = counts.get(reason, 0) + count
-        missing = self.node_count - len(self.failed)
-        if missing > 0:
+        counts = self.failed.reason_counts()
+        if self._missing > 0:
             for reason in self.absent.reasons:
-                counts[reason] = counts.get(reason, 0) + missing
+                counts[reason] = counts.get(reason, 0) + self._missing
         return counts
+
+    @property
+    def _missing(self) -> int:
+        return self.node_count - len(self.failed)
+
+
+def reason_text(counts: Mapping[str, int]) -> str:
+    """The reasons with their counts, "" without any."""
+    # Upstream sorts the finished texts by bytes, so "10 x" comes before "2 y".
+    return ", ".join(sorted([f"{count} {reason}" for reason, count in counts.items()], key=str.encode))
 
 
 def distinct(verdicts: Int32s) -> list[int]:
