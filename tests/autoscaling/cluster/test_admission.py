@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from autoscaling.cluster.small_world import World, make_node, make_pod
-from stowplan_autoscaling.cluster.admission import Admission
+from stowplan_autoscaling.cluster.admission import Admission, pod_usage
 from stowplan_autoscaling.cluster.admission.amounts import Amount, parse_amount
 from stowplan_autoscaling.cluster.admission.pod_usage import PodUsages
 from stowplan_autoscaling.cluster.errors import ForbiddenError
@@ -421,16 +419,31 @@ def test_quotas_count_objects_of_other_kinds() -> None:
         )
 
 
-def test_500_pods_of_one_template_are_admitted_quickly() -> None:
-    """Nothing is worked out anew for a pod of a known spec; 500 pods under a quota take far less than a second."""
+def test_pods_of_one_template_are_looked_into_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is worked out anew for a pod of a known spec, not even when it has been bound in the meantime."""
+    looked = []
+
+    def counted(where: object, name: str) -> None:
+        function = getattr(where, name)
+
+        def noted(*given: object) -> object:
+            looked.append(name)
+            return function(*given)
+
+        monkeypatch.setattr(where, name, noted)
+
+    counted(Admission, "_make_template")
+    counted(pod_usage, "_usage")
     world = admitted_world()
     add_quota(world, {"requests.cpu": "1000", "memory": "1Ti", "pods": "1000"})
     pod = make_pod("p", requests={"cpu": "500m", "memory": "1Gi"})
-    begin = time.perf_counter()
+    usages = PodUsages()
     for number in range(500):
         create(world, replace(pod, metadata=replace(pod.metadata, name=f"p{number}")))
-    assert time.perf_counter() - begin < 1
+        stored = world.server.get("Pod", f"default/p{number}")
+        usages.of(replace(stored, spec=replace(stored.spec, node_name=f"n{number}")))
     assert used(world) == {"requests.cpu": "250", "memory": "500Gi", "pods": "500"}
+    assert sorted(looked) == ["_make_template", "_usage", "_usage"], "the quota and the other table: once each"
 
 
 # ---- amounts ---------------------------------------------------------------------------------------------------------
