@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _PLAIN: Final = range(-4, 6)
@@ -39,14 +40,20 @@ def exposition(families: Iterable[Family]) -> bytes:
     for family in sorted(families, key=lambda each: each.name):
         if not family.lines:
             continue
-        parts.append(f"# HELP {family.name} {_escaped(family.help)}\n# TYPE {family.name} {family.type}\n")
+        parts.append(header(family.name, family.type, family.help))
         for suffix, labels, value in family.lines:
-            written = ",".join(f'{name}="{_quoted(text)}"' for name, text in labels)
+            written = ",".join([f'{name}="{quoted(text)}"' for name, text in labels])
             written = f"{{{written}}}" if written else ""
             parts.append(f"{family.name}{suffix}{written} {go_float(value)}\n")
     return "".join(parts).encode()
 
 
+def header(name: str, kind: str, help_text: str) -> str:
+    """What stands before the samples of a metric."""
+    return f"# HELP {name} {_escaped(help_text)}\n# TYPE {name} {kind}\n"
+
+
+@lru_cache(maxsize=4096)
 def go_float(value: float) -> str:
     """The shortest text of a number, as Go prints it."""
     if math.isnan(value):
@@ -82,5 +89,6 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A label's value between its quotation marks."""
     return _escaped(text).replace('"', '\\"')

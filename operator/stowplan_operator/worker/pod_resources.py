@@ -5,7 +5,8 @@ Follows pkg/scheduler/metrics/resources/resources.go of Kubernetes v1.37.2, to t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from stowplan_scheduler.objects import Pod
@@ -18,9 +19,8 @@ from stowplan_scheduler.resources import (
     pod_requests,
 )
 
-from .exposition import exposition
-from .metric_table import RESOURCES
-from .series import LabelValues, state_family
+from .exposition import go_float, header, quoted
+from .metric_table import RESOURCES, Metric
 
 _REQUEST, _LIMIT = RESOURCES
 _UNITS: Final[Mapping[str, str]] = {
@@ -39,25 +39,38 @@ def pod_resources(pods: Iterable[Pod]) -> bytes:
 
     Raises QuantityError.
     """
-    requests: list[tuple[LabelValues, float]] = []
-    limits: list[tuple[LabelValues, float]] = []
+    shown = [pod for pod in pods if not (pod.spec.node_name and pod.is_terminal)]
+    # By the values of the labels in the order of their names, as Go's library sorts; no two pods share a name.
+    shown.sort(key=lambda pod: (pod.metadata.namespace, pod.spec.node_name, pod.metadata.name))
+    pages = (_page(_LIMIT, shown, pod_limits), _page(_REQUEST, shown, _requests))
+    return "".join(pages).encode()
+
+
+def _requests(pod: Pod) -> Requests:
+    return pod_requests(pod, use_status=False, pod_level=True)
+
+
+def _page(metric: Metric, pods: Sequence[Pod], amounts_of: Callable[[Pod], Requests]) -> str:
+    """One metric; "" without samples. A large cluster has a million lines, so each is put together in one go."""
+    lines = []
     for pod in pods:
-        if pod.spec.node_name and pod.is_terminal:
+        amounts = amounts_of(pod)
+        if not amounts:
             continue
-        requests.extend(_samples(pod, pod_requests(pod, use_status=False, pod_level=True)))
-        limits.extend(_samples(pod, pod_limits(pod)))
-    return exposition((state_family(_REQUEST, requests), state_family(_LIMIT, limits)))
+        meta, spec = pod.metadata, pod.spec
+        before = (
+            f'{metric.name}{{namespace="{meta.namespace}",node="{spec.node_name}",pod="{meta.name}",'
+            f'priority="{"" if spec.priority is None else spec.priority}",resource="'
+        )
+        # The API server holds all names to an alphabet without quotation marks, except for this one.
+        between = f'",scheduler="{quoted(spec.scheduler_name)}",unit="'
+        for name in sorted(amounts):
+            if amounts[name]:
+                lines.append(f'{before}{name}{between}{_unit(name)}"}} {go_float(_number(amounts[name]))}\n')
+    return header(metric.name, metric.kind, metric.help_text) + "".join(lines) if lines else ""
 
 
-def _samples(pod: Pod, amounts: Requests) -> Iterable[tuple[LabelValues, float]]:
-    meta, spec = pod.metadata, pod.spec
-    priority = "" if spec.priority is None else str(spec.priority)
-    for name, nanos in amounts.items():
-        if nanos:
-            labels = (meta.namespace, meta.name, spec.node_name, spec.scheduler_name, priority, name, _unit(name))
-            yield labels, _number(nanos)
-
-
+@lru_cache(maxsize=1024)
 def _unit(name: str) -> str:
     unit = _UNITS.get(name)
     if unit is None:
@@ -65,6 +78,7 @@ def _unit(name: str) -> str:
     return unit
 
 
+@lru_cache(maxsize=4096)
 def _number(nanos: int) -> float:
     """9m is 9 * 0.001 = 0.009000000000000001, as upstream has it: not 9 / 1000."""
     unit, factor = next(scale for scale in _SCALES if nanos % scale[0] == 0)

@@ -95,7 +95,10 @@ class SeriesOf:
 
 def state_family(metric: Metric, samples: Iterable[tuple[LabelValues, float]]) -> Family:
     """A gauge, or a counter that somebody else keeps, as it is exposed."""
-    lines = sorted(Line("", _named(metric, labels), value) for labels, value in samples)
+    order = sorted(range(len(metric.labels)), key=lambda place: metric.labels[place])
+    names = [metric.labels[place] for place in order]
+    ordered = sorted((tuple([labels[place] for place in order]), value) for labels, value in samples)
+    lines = [Line("", list(zip(names, labels, strict=True)), value) for labels, value in ordered]
     return Family(metric.name, metric.kind, metric.help_text, lines)
 
 
