@@ -307,6 +307,10 @@ class TestEvents:
         harness.event(NODE_ADD, at=9)
         assert harness.place(info) == "active"
         assert harness.queue.incoming["active", "NodeAdd"] == 1
+        # As an entity it counts where its strategy, after its back-off, did not send it.
+        assert harness.queue.incoming_entities["active", "NodeAdd"] == 1
+        assert harness.queue.incoming["unschedulable", "ScheduleAttemptFailure"] == 1
+        assert ("unschedulable", "ScheduleAttemptFailure") not in harness.queue.incoming_entities
 
 
 class TestGates:
