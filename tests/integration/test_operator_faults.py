@@ -228,7 +228,7 @@ def test_an_account_without_rights_is_told_which_ones_are_missing(bench: Operato
     with OperatorProcess(bench.plane, tmp_path, kubeconfig=kubeconfig) as operator:
         assert operator.ended() == 3
         (line,) = [line for line in operator.last_lines().splitlines() if line.startswith("stowplan: error: ")]
-        assert "the operator may not: list schedulerprofiles.stowplan.io" in line
+        assert "the operator may not: list/watch schedulerprofiles.stowplan.io, " in line
         assert "patch schedulerprofiles.stowplan.io/status" in line
         assert "create pods/binding" in line
 

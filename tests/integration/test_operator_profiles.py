@@ -115,15 +115,18 @@ def test_a_group_that_goes_takes_its_lease_along(bench: OperatorBench, operator:
     bench.profiles.create("dense", workers={"group": "goes"})
     bench.wait(operator, "dense", Ready="True")
     assert "stowplan-worker-goes" in leases()
-    for name, holder in (("left", ""), ("held", "somebody")):
+
+    def lease(name: str, holder: str) -> dict[str, Any]:
         meta = {"name": f"stowplan-worker-{name}", "namespace": NAMESPACE}
         spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
-        sure(bench.api.create(lease))
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+
+    for each in (lease("left", ""), lease("held", "somebody")):
+        sure(bench.api.create(each))
     bench.profiles.delete("dense")
     operator.until(lambda: not {"stowplan-worker-goes", "stowplan-worker-left"} & leases(), "they are gone")
     assert {"stowplan-operator", "stowplan-worker-held"} <= leases()
-    sure(bench.api.delete(lease))
+    sure(bench.api.delete(lease("held", "somebody")))
 
 
 def test_status_is_written_by_one_manager_and_nothing_else_of_the_object_is_touched(

@@ -224,7 +224,7 @@ def test_the_preempted_pod_was_told_why(plane: ControlPlane, worker: WorkerProce
 def test_health_and_documents(worker: WorkerProcess) -> None:
     assert worker.get("/healthz") == (200, "ok")
     assert worker.get("/livez?verbose") == (200, "[+]loop ok\nlivez check passed\n")
-    assert worker.get("/readyz?verbose") == (200, "[+]loop ok\n[+]informers ok\nreadyz check passed\n")
+    assert worker.get("/readyz?verbose") == (200, "[+]loop ok\n[+]cluster ok\n[+]informers ok\nreadyz check passed\n")
     profiles = json.loads(worker.get("/configz").text)["kubescheduler.config.k8s.io"]["profiles"]
     assert [profile["schedulerName"] for profile in profiles] == [OURS]
     status = worker.status()

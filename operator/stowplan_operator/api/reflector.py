@@ -181,7 +181,7 @@ class Reflector:
     async def _pause(self, error: ApiError, began: float) -> None:
         now = self._clock()
         self.failures += 1
-        self.last_error = str(error)
+        is_told, self.last_error = self.last_error == str(error), str(error)
         if now - began > _LONG_ENOUGH:
             self._backoff.reset()
         delay = max(self._backoff.next(now), error.retry_after or 0.0)
@@ -193,6 +193,9 @@ class Reflector:
                 delay = 0.0
             self._must_list = True
         level = logging.INFO if isinstance(error, (_SilentError, ExpiredError)) else logging.WARNING
+        if is_told:
+            # Once is enough, until it works again or something else is wrong.
+            level = logging.DEBUG
         log.log(level, "%s: next attempt in %.1f s: %s", self._resource.plural, delay, error)
         await self._sleep(delay)
 

@@ -36,6 +36,9 @@ T = TypeVar("T")
 _KEPT: Final = 1024
 """Answers of each sort that are kept; a cluster has some tens of profiles."""
 
+_PASSES: Final = 4
+"""Looks at a specification that is refused. The loop waits meanwhile, and a condition has room for a few findings."""
+
 _PAIR: Final = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}")
 _HALF: Final = re.compile(r"(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}")
 """In JSON: a character beyond 16 bits, and half of one."""
@@ -78,7 +81,8 @@ class ProfileCompiler:
             profile = read_profile(value)
             compile_profile(profile, self._third_party, self._urls)
         except ProfileError:
-            raise _problem(ProfileError(examine(value, self._third_party, self._urls).problems)) from None
+            found = examine(value, self._third_party, self._urls, passes=_PASSES)
+            raise _problem(ProfileError(found.problems)) from None
         workers, rollout = profile.spec.workers, profile.spec.rollout
         return Compiled(
             scheduler_name=profile.spec.scheduler_name,

@@ -82,6 +82,7 @@ class WorkerReport:
     name: str
     health: Health
     detail: str = ""
+    """Why it does not answer; of one that does, why it cannot work."""
     is_leading: bool = False
     is_synced: bool = False
     error: str = ""
@@ -102,6 +103,7 @@ def heard(report: WorkerReport, status: object) -> WorkerReport:
         health=Health.ANSWERS,
         is_leading=found.get("leading") is True,
         is_synced=found.get("synced") is True,
+        detail=text(found.get("problem")),
         error=text(found.get("error")),
         profiles={
             text(entry.get("profile")): RunningProfile(

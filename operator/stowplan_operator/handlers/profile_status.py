@@ -32,6 +32,7 @@ WORKERS_STARTING: Final = "WorkersStarting"
 WORKERS_CHANGING: Final = "WorkersChanging"
 WORKER_REFUSED: Final = "WorkerRefused"
 WORKER_SILENT: Final = "WorkerSilent"
+WORKER_HINDERED: Final = "WorkerHindered"
 HANDING_OVER: Final = "HandingOver"
 NO_LEADER: Final = "NoLeader"
 NOT_SYNCED: Final = "NotSynced"
@@ -183,6 +184,10 @@ def _degraded(verdict: Verdict, accepted: Accepted, around: Surroundings) -> Con
     if refused:
         message = f"worker {refused[0].name} goes on with what it had: {refused[0].error}"
         return condition(DEGRADED, True, WORKER_REFUSED, message, generation)
+    hindered = [report for report in around.reports if report.health is Health.ANSWERS and report.detail]
+    if hindered:
+        message = f"worker {hindered[0].name}: {hindered[0].detail}"
+        return condition(DEGRADED, True, WORKER_HINDERED, message, generation)
     silent = [report for report in around.reports if report.health is Health.SILENT]
     if silent:
         details = "; ".join(f"{report.name}: {report.detail or 'does not answer'}" for report in silent)
@@ -203,7 +208,11 @@ def _ready(running: Running, accepted: Condition, programmed: Condition, around:
             return condition(READY, False, needed.reason, needed.message, generation)
     if running.mode == Mode.PAUSED:
         return condition(READY, False, "Paused", "rollout.mode is Paused: its pods stay pending", generation)
-    leaders = [report for report in around.reports if report.is_leading and report.health is Health.ANSWERS]
+    answering = [report for report in around.reports if report.health is Health.ANSWERS]
+    leaders = [report for report in answering if report.is_leading]
+    for report in leaders[:1] or answering:
+        if report.detail:
+            return condition(READY, False, WORKER_HINDERED, f"worker {report.name}: {report.detail}", generation)
     if not leaders:
         message = "no worker holds the Lease of the group yet: its pods stay pending"
         return condition(READY, False, NO_LEADER, message, generation)

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from stowplan_operator.api.call import Call, encode
+from stowplan_operator.api.call import Call
 from stowplan_operator.api.client import ApiClient
-from stowplan_operator.api.kinds import LEASES
+from stowplan_operator.api.reviews import is_missing, may_not, review
 from stowplan_operator.api.rights import Right
 
 from .names import API_VERSION, KINDS, LEASE, PLURALS
@@ -22,8 +22,6 @@ PATIENCE: Final = 5.0
 """Seconds that a "no" may take to become a "yes"."""
 
 _PAUSE: Final = 0.5
-_AT_ONCE: Final = 8
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class NotReadyError(Exception):
@@ -67,38 +65,14 @@ def how_to_apply(kinds: Sequence[str]) -> str:
 
 
 async def _namespace(client: ApiClient, namespace: str) -> str:
-    """A Lease that is only tried, since reading namespaces is a right that nothing else needs."""
-    body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": {"name": LEASE}}
-    call = Call("POST", LEASES.path(namespace=namespace), (("dryRun", "All"),), encode(body))
-    reply = await client.call(call)
-    if reply.status == 404:
-        return (
-            f"there is no namespace {namespace}: make it with kubectl create namespace {namespace}, or set --namespace"
-        )
-    # Whatever else is wrong, rights or the connection, is found by those who come next.
-    return ""
+    if not await is_missing(client, namespace, LEASE):
+        # Whatever else is wrong, rights or the connection, is found by those who come next.
+        return ""
+    return f"there is no namespace {namespace}: make it with kubectl create namespace {namespace}, or set --namespace"
 
 
 async def _rights(client: ApiClient, namespace: str, rights: Sequence[Right]) -> str:
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def ask(right: Right) -> tuple[bool, str]:
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": right.attributes(namespace)},
-        }
-        async with slots:
-            reply = await client.call(Call("POST", _REVIEWS, body=encode(body)))
-        if not reply.is_success:
-            return False, reply.message
-        return reply.json()["status"].get("allowed") is True, ""
-
-    answers = await asyncio.gather(*(ask(right) for right in rights))
-    missing = [str(right) for right, (allowed, _) in zip(rights, answers, strict=True) if not allowed]
-    if not missing:
-        return ""
-    why = next((message for _, message in answers if message), "")
-    if why:
-        return f"its rights cannot be checked: {why}"
-    return f"the operator may not: {', '.join(missing)}; deploy/kustomize/base has the roles"
+    found = await review(client, namespace, rights)
+    if found.failure is not None:
+        return f"its rights cannot be checked: {found.failure.message}"
+    return may_not("the operator", found.denied) if found.denied else ""

@@ -52,12 +52,17 @@ def examine(
     value: Mapping[str, Any],
     third_party: Mapping[str, PluginFactory] = NO_PLUGINS,
     urls: UrlRules | None = DEFAULT_RULES,
+    *,
+    passes: int = MAX_PASSES,
 ) -> Examined:
-    """All findings about an object, in the order of the checks. `third_party` and `urls`: as of `compile_profile`."""
+    """All findings about an object, in the order of the checks. `third_party` and `urls`: as of `compile_profile`.
+
+    `passes`: how often it is looked at, at most; each look costs as much as compiling it.
+    """
     found: list[ProfileProblem] = []
     rest = _Rest(value)
     profile: SchedulerProfile | None = None
-    for _ in range(MAX_PASSES):
+    for _ in range(passes):
         try:
             profile = read_profile(rest.value)
             compile_profile(profile, third_party, urls)

@@ -106,8 +106,11 @@ class Informers:
         if not late:
             return
         question = Call("GET", f"/apis/{_LATE_GROUP}/{late[0].version}")
+        told = ""
         while (reply := await self._client.call(question)).is_unknown or reply.status >= 500:
-            log.warning("the API server does not answer", extra={"error": reply.message})
+            if reply.message != told:
+                told = reply.message
+                log.warning("the API server does not answer", extra={"error": told})
             await asyncio.sleep(_PAUSE)
         if reply.status == 404:
             for resource in late:

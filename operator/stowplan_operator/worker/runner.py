@@ -49,6 +49,7 @@ from .metrics import WorkerMetrics
 from .pod_resources import pod_resources
 from .reload import ConfigurationFile
 from .requests import Answer, Request
+from .self_check import SelfCheck
 from .states import WorkerStates
 from .story import StoryRecord
 
@@ -132,6 +133,7 @@ class Worker:
             self._client, self._events, self._answered, may_write=self._may_write, metrics=self._metrics
         )
         self._lease: LeaseRunner | None = None
+        self._check = SelfCheck(self._client, loaded.lease)
         self._states = WorkerStates(
             name=loaded.name,
             lease_name=loaded.lease.name,
@@ -140,6 +142,7 @@ class Worker:
             informers=self._informers,
             events=self._events,
             file=self._file,
+            check=self._check,
         )
         self._metrics.add_states(
             MachineStates(self._machine, self._informers, self._carrier, self._measures.evaluations)
@@ -181,6 +184,7 @@ class Worker:
                 group.create_task(self._informers.run(), name="informers"),
                 group.create_task(self._events.run(), name="events"),
                 group.create_task(self._keep_looking(), name="configuration"),
+                group.create_task(self._check.run(), name="self-check"),
             ]
             election = self._begin_election(group)
             await self._loop()
@@ -361,7 +365,7 @@ class Worker:
         states = self._states
         return Pages(
             live={"loop": lambda: states.stuck(self._clock(), STUCK)},
-            ready={"informers": states.not_synced},
+            ready={"cluster": states.cannot_work, "informers": states.not_synced},
             metrics=self._metrics.exposition,
             resources=self._resources,
             configz=states.configz,

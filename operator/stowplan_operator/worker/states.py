@@ -15,6 +15,7 @@ from .informers import Informers
 from .machine import WorkerMachine
 from .metrics import Sample
 from .reload import ConfigurationFile
+from .self_check import SelfCheck
 
 
 class WorkerStates:
@@ -30,6 +31,7 @@ class WorkerStates:
         informers: Informers,
         events: EventWriter,
         file: ConfigurationFile,
+        check: SelfCheck,
     ) -> None:
         self._name = name
         self._lease_name = lease_name
@@ -38,6 +40,7 @@ class WorkerStates:
         self._informers = informers
         self._events = events
         self._file = file
+        self._check = check
         self._beat = time.monotonic_ns()
         self.lease: LeaseRunner | None = None
         """None: no election."""
@@ -52,6 +55,10 @@ class WorkerStates:
         """Why the worker counts as stuck: no heartbeat for more than `limit` seconds. "" if it does not."""
         age = (now - self._beat) / 1e9
         return f"the loop did not come round for {age:.0f} s" if age > limit else ""
+
+    def cannot_work(self) -> str:
+        """Which rights are missing, or whether there is no cluster; "" if all is well, as far as is known."""
+        return self._check.problem
 
     def not_synced(self) -> str:
         """Which kinds were not listed yet, and why; "" if all were."""
@@ -76,6 +83,7 @@ class WorkerStates:
             "synced": self._informers.synced,
             "fresh": machine.fresh,
             "error": self._file.error,
+            "problem": self._check.problem,
             "profiles": [
                 {
                     "profile": profile.profile,

@@ -396,6 +396,14 @@ def test_a_list_that_is_refused_as_too_old_is_waited_for() -> None:
     assert 0.8 <= pauses_after(reply_of(410, b'{"reason":"Expired"}'))[0] <= 1.6
 
 
+def test_a_refusal_is_told_once_until_another_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    """Ten kinds that are refused would otherwise fill a log."""
+    caplog.set_level("INFO")
+    forbidden, busy = (reply_of(status, f'{{"message":"{status}!"}}'.encode()) for status in (403, 503))
+    pauses_after(forbidden, forbidden, forbidden, busy, busy, forbidden)
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == ["403!", "503!", "403!"]
+
+
 class Forgetful(World):
     """Lists as often as one likes, but no watch can begin from what was listed."""
 

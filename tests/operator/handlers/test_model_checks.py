@@ -30,6 +30,13 @@ RUN: Final[dict[str, Any]] = {
 CLASHING: Final = {"queueSort": {"disabled": [{"name": "*"}]}}
 
 
+EXTENDED: Final[dict[str, Any]] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "extenders": [{"urlPrefix": "http://127.0.0.1", "filterVerb": "filter"}],
+}
+
+
 def finding(kind: str, spec: Mapping[str, Any]) -> str:
     """What is wrong, as status says it; "" if nothing is."""
     try:
@@ -78,6 +85,11 @@ def test_a_node_pool_is_good_or_its_field_is_named(changes: dict[str, Any], expe
         ({"instanceTypesFile": "x"}, "spec.instanceTypesFile: a Simulation in a cluster has no files"),
         ({"schedulerProfiles": {"file": "/etc/passwd"}}, "spec.schedulerProfiles.file: a Simulation in a cluster"),
         ({"schedulerProfiles": {"configuration": {"profiles": [{"plugins": CLASHING}]}}}, "spec.schedulerProfiles"),
+        # The one place where a URL could stand in it.
+        (
+            {"schedulerProfiles": {"configuration": EXTENDED}},
+            "spec.schedulerProfiles.configuration: extenders: not decided yet",
+        ),
         ({"workloads": {"objects": [{"apiVersion": "v1", "kind": "Pod"}]}}, "spec.workloads.objects[0]"),
         ({"candidates": [{"name": "a", "spec": {"duration": "0s"}}]}, "spec.candidates[0]: spec.duration: "),
         ({"nonsense": 1}, "spec.nonsense: unknown field"),

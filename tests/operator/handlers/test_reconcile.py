@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -324,6 +325,25 @@ def test_a_profile_is_ready_only_with_a_leader_that_knows_the_cluster(fields: di
     cluster.settle()
     cluster.step(cluster.reports(**fields))
     assert cluster.shown("dense").startswith(f"Ready=False/{reason}@1 Accepted=True/Accepted@1 Programmed=True")
+
+
+def test_a_worker_that_cannot_work_says_why_in_the_profile() -> None:
+    """It answers, and lacks a right, say; another one that leads can do without it."""
+    why = "the worker may not: create pods/binding; deploy/kustomize/base has the roles"
+    cluster = Cluster(profile(spec=PACK))
+    cluster.settle()
+    for leads in (True, False):
+        cluster.step(cluster.reports(detail=why, is_leading=leads, is_synced=leads))
+        for type, status in (("Ready", "False"), ("Degraded", "True")):
+            found = cluster.condition("dense", type)
+            assert (found["status"], found["reason"]) == (status, "WorkerHindered")
+            assert found["message"] == f"worker default-0: {why}"
+    stand_by = replace(cluster.report("default"), name="default-1", is_leading=False, detail=why)
+    cluster.step([*cluster.reports(), stand_by])
+    assert cluster.condition("dense", "Ready")["status"] == "True"
+    assert cluster.condition("dense", "Degraded")["message"] == f"worker default-1: {why}"
+    cluster.settle()
+    assert cluster.shown("dense") == GOOD
 
 
 def test_a_worker_that_fell_silent_degrades_and_leaves_programmed_to_the_others() -> None:

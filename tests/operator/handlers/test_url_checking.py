@@ -81,6 +81,26 @@ def test_a_name_is_looked_up_again_and_a_change_is_told() -> None:
     asyncio.run(main())
 
 
+def test_what_was_not_good_is_looked_up_sooner_and_what_is_not_wanted_never_again() -> None:
+    async def main() -> None:
+        told, names = Told(), Names({})
+        checking = UrlChecking(UrlRules(), told, resolver=names, good_seconds=3600, bad_seconds=0.001)
+        checking.want([GOOD, GONE])
+        await names.until(10)
+        names.answers = ANSWERS
+        await told.until(lambda: checking.verdicts[GOOD] == UrlVerdict())
+        names.asked.clear()
+        await names.until(5)
+        assert set(names.asked) == {"gone.mon.svc"}
+        checking.want([GOOD])
+        names.asked.clear()
+        await asyncio.sleep(0.05)
+        assert names.asked == []
+        await checking.close()
+
+    asyncio.run(main())
+
+
 def test_what_a_flag_allows_is_allowed() -> None:
     async def main() -> None:
         told = Told()

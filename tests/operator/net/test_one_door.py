@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 CLIENTS = {"aiohttp", "http.client", "urllib.request", "requests", "httpx", "socket", "prometheus_api_client"}
 
@@ -48,3 +53,29 @@ def test_no_other_module_can_ask_a_url(repository: Path) -> None:
     for name in NAMES_ONLY & using:
         names = imported(package / name)
         assert not any(each.startswith(("aiohttp", "http", "urllib", "requests")) for each in names)
+
+
+def test_the_only_urls_in_custom_resources_are_those_of_extenders(repository: Path) -> None:
+    """A new one has to be checked like these (resources/url_checks.py, handlers/url_checking.py)."""
+    found = set()
+    for path in (repository / "crds").glob("*.stowplan.io.yaml"):
+        definition = yaml.safe_load(path.read_text(encoding="utf-8"))
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        kind = definition["spec"]["names"]["kind"]
+        found |= {f"{kind} {field}" for field in fields(schema, "") if SMELLS_OF_A_URL.search(field.rpartition(".")[2])}
+    assert found == {"SchedulerProfile spec.extenders[].urlPrefix"}
+
+
+SMELLS_OF_A_URL = re.compile(r"ur[il]|endpoint|address|webhook|^host$", re.IGNORECASE)
+
+
+def fields(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The paths of all fields below a schema."""
+    for name, inner in schema.get("properties", {}).items():
+        field = f"{path}.{name}" if path else name
+        yield field
+        yield from fields(inner, field)
+    if isinstance(schema.get("items"), dict):
+        yield from fields(schema["items"], f"{path}[]")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from fields(schema["additionalProperties"], f"{path}{{}}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from stowplan_autoscaling.inputs.errors import InputError
+from stowplan_operator.resources.scheduler_profile import Rollout
 from stowplan_operator.worker.configuration import (
     LeaseSettings,
     WorkerConfiguration,
@@ -170,3 +171,8 @@ def test_a_file_that_is_none_is_refused(content: bytes, expected: str) -> None:
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_configuration(tmp_path / "absent.yaml")
+
+
+def test_the_modes_of_a_worker_are_those_that_a_scheduler_profile_can_ask_for() -> None:
+    """The definition of the resource spells them out by itself."""
+    assert set(get_args(Rollout.model_fields["mode"].annotation)) == {mode.value for mode in Mode}
