@@ -52,7 +52,8 @@ def schedule(engine: Engine, catalogue: Catalogue, state: ClusterState, now: int
 
 def may_launch(claim: Claim, state: ClusterState) -> str | None:
     """Checked once more before a claim is made: the resource of which its pool has too much already, or None."""
-    return exceeded(claim.template.pool.limits, state.pool_usage(claim.pool))
+    limits = claim.template.pool.limits
+    return exceeded(limits, state.pool_usage(claim.pool)) if limits else None
 
 
 def nominate(results: Results, state: ClusterState, options: Options, now: int) -> None:
