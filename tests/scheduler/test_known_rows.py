@@ -92,3 +92,17 @@ def test_pods_that_fail_alike_share_the_verdicts_until_a_row_changes() -> None:
     text = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu."
     assert third.diagnosis.message() == text
     assert first.diagnosis.message() == "0/3 nodes are available: 3 Insufficient cpu."
+
+
+@pytest.mark.parametrize("dropped", ["mask", "bundle", "fitting"])
+def test_a_plan_made_after_the_memo_dropped_an_entry_hangs_together(dropped: str) -> None:
+    """What is brought up to date for a search must be what the rows that fit are read off."""
+    world = world_of([FREE, FULL])
+    first = world.search(pod("a").labels(app="a").req(cpu="2").build()).plan
+    entries = world.profile.memo._entries
+    for key in [key for key in entries if isinstance(key, tuple) and key[0] == dropped]:
+        del entries[key]
+    second = world.search(pod("b").labels(app="b").req(cpu="2").build()).plan
+    assert (second.fitting is first.fitting) is (dropped != "fitting")
+    assert second.mask is second.fitting.mask
+    assert second.bundle is second.fitting.bundle

@@ -19,25 +19,25 @@ RowArray = NDArray[np.intp]
 
 
 class FittingRows:
-    """The rows that all NODE and ROW rules of a plan let pass.
+    """The rows that all NODE and ROW rules of a plan let pass, with the entries `mask` and `bundle` that say so.
 
     `refused`: what the rules say of all rows, worked out by a search that found none of them; None as long as it is not
     known for the rows as they are.
     """
 
-    __slots__ = ("_bundle", "_mask", "_rows", "_seen", "refused")
+    __slots__ = ("_rows", "_seen", "bundle", "mask", "refused")
 
     def __init__(self, mask: NodeMask, bundle: RowBundle) -> None:
         """Nothing known yet."""
-        self._mask = mask
-        self._bundle = bundle
+        self.mask = mask
+        self.bundle = bundle
         self._seen = (-1, -1)
         self._rows: RowArray | None = None
         self.refused: Verdicts | None = None
 
     def rows(self) -> RowArray | None:
         """In ascending order; None while some row was never looked at. Refresh mask and bundle first; do not change."""
-        mask, bundle = self._mask, self._bundle
+        mask, bundle = self.mask, self.bundle
         if not bundle.is_complete:
             return None
         seen = mask.version, bundle.version

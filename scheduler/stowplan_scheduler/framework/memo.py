@@ -35,8 +35,10 @@ MAX_MEMO_BYTES = 64 << 20
 _FEW_ROWS = 8
 """Of so many rows the answers are recalled one by one; for more, one computation for all is the shorter way."""
 
-_MOST_KNOWN = 512
-"""Amounts of which a bundle remembers the answer; beyond that it starts anew."""
+_MOST_KNOWN = 96
+"""Amounts of which a bundle remembers the answer; beyond that it starts anew. Some 50 kB, which the memo does
+not count: only bundles that are used again and again come to it.
+"""
 
 REASON_BITS = 16
 """A verdict is `slot << REASON_BITS | reason id`; 0 means that every rule lets the row pass."""
@@ -253,15 +255,16 @@ class RowBundle:
         self.is_complete = all_true(self._valid)
 
     def _compute(self, table: NodeTable, rows: Rows) -> None:
-        view = NodeView(table, rows)
+        view, known = NodeView(table, rows), self._known
+        # A shape of pod that never comes again need not be remembered: its bundle is filled once.
+        is_worth_knowing = known is not None and self._touched and view.size <= _FEW_ROWS
         self.verdicts[rows] = self.judge(view)
         if self.scorers:
             self.scores[rows] = self.sum_scores(view)
         self._valid[rows] = True
         self._touched = True
         self.version += 1
-        known = self._known
-        if known is not None and view.size <= _FEW_ROWS:
+        if known is not None and is_worth_knowing:
             if len(known) > _MOST_KNOWN:
                 known.clear()
             for row in view.row_numbers().tolist():

@@ -152,8 +152,9 @@ class Planner:
             results=(shared.results, own.results),
             simple=shared.simple and own.simple,
             node_rules=tuple(node_rules),
-            mask=mask,
-            bundle=bundle,
+            # Not those of before: the memo may have dropped one of the three and not the others.
+            mask=fitting.mask,
+            bundle=fitting.bundle,
             fitting=fitting,
             cluster_filters=self._cluster_filters,
             node_scores=(*shared.node_scores, *own.node_scores),
