@@ -251,6 +251,10 @@ class Checks:
         self._sim.plan.fired[f"given up: {_reason(record.message)}"] += 1
         for decided in self._decided.get((record.uid, process.name), []):
             decided.given_up = True
+        landed = self._landed.get(record.uid)
+        if landed is None or landed.process != process.name:
+            # Somebody else may have bound it, and even to this node: what has not left may be given up nonetheless.
+            return
         held = self._sim.world.pods.get(record.pod)
         if held is None or held.metadata.uid != record.uid or held.spec.node_name != record.node:
             return
