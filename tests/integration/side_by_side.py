@@ -16,8 +16,8 @@ T = TypeVar("T")
 TO_REST: Final = 2.0
 """Seconds of virtual time in which our controllers have done all that they are going to do soon."""
 
-PATIENCE: Final = 20.0
-"""Seconds of real time that the real controllers have to come to the same."""
+PATIENCE: Final = 60.0
+"""Seconds of real time that the real controllers have to come to the same; they need one or two on a quiet machine."""
 
 STAYS: Final = 0.2
 """Seconds of real time that they must stay there."""
