@@ -11,19 +11,21 @@ simulation and its seed alone.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
-from typing import Any, Final, Self, TextIO
+from typing import Final, Self, TextIO
 
 import msgspec
 
 from stowplan_autoscaling.inputs.errors import InputError
 
-from .records import EVENTS_FILE, MEASURES_FILE, SUMMARY_FILE, TABLES, EventRecord, Row, cells, header
+from .lines import lines_of
+from .records import EVENTS_FILE, MEASURES_FILE, SUMMARY_FILE, TABLES, EventRecord, Row, header
 from .report import SCHEMA, RunReport, report_bytes
 
 _OURS: Final = (SUMMARY_FILE, EVENTS_FILE, MEASURES_FILE, *TABLES.values())
 _BUFFER: Final = 256 * 1024
+_BATCH: Final = 256
+"""So many rows of a table are written at once."""
 
 
 class FolderSink:
@@ -33,11 +35,10 @@ class FolderSink:
         self._folder = Path(folder)
         _claim(self._folder)
         self._files: dict[str, TextIO] = {}
-        self._writers: dict[type[Row], Any] = {}
+        self._rows: dict[type[Row], list[Row]] = {table: [] for table in TABLES}
+        """By table: those that are not written yet."""
         for table, name in TABLES.items():
-            writer = csv.writer(self._open(name), lineterminator="\n")
-            writer.writerow(header(table))
-            self._writers[table] = writer
+            self._open(name).write(",".join(header(table)) + "\n")
         self._events = self._open(EVENTS_FILE)
 
     def _open(self, name: str) -> TextIO:
@@ -49,7 +50,19 @@ class FolderSink:
 
     def row(self, row: Row) -> None:
         """A line of its table's file."""
-        self._writers[type(row)].writerow(cells(row))
+        rows = self._rows[type(row)]
+        rows.append(row)
+        if len(rows) >= _BATCH:
+            self._write(rows)
+
+    def _write(self, rows: list[Row]) -> None:
+        self._files[TABLES[type(rows[0])]].write(lines_of(rows))
+        rows.clear()
+
+    def _write_all(self) -> None:
+        for rows in self._rows.values():
+            if rows:
+                self._write(rows)
 
     def event(self, event: EventRecord) -> None:
         """A line of events.jsonl."""
@@ -58,6 +71,7 @@ class FolderSink:
 
     def checkpoint(self, report: RunReport) -> None:
         """Everything so far is on disk, then the summary."""
+        self._write_all()
         for file in self._files.values():
             file.flush()
         self._summarise(report)
@@ -69,6 +83,7 @@ class FolderSink:
 
     def close(self) -> None:
         """Closes the files; the summary stays as it is. Does nothing after `finish`."""
+        self._write_all()
         for file in self._files.values():
             file.close()
 

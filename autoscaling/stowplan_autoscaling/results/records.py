@@ -6,8 +6,7 @@ Times are seconds since the start of the run. Pods, workloads and nodes are name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 
 class WorkloadSample(NamedTuple):
@@ -278,9 +277,6 @@ TABLES: Final[dict[type[Row], str]] = {
 }
 """The file of each table in a results folder."""
 
-_WITH_PARTS: Final = frozenset(table for table in TABLES if "waiting" in table._fields)
-"""Tables with a column that stands for several."""
-
 EVENTS_FILE: Final = "events.jsonl"
 SUMMARY_FILE: Final = "summary.json"
 MEASURES_FILE: Final = "measures.json"
@@ -295,30 +291,11 @@ def header(table: type[Row]) -> list[str]:
     return names
 
 
-def cells(row: Row) -> list[float | str | None]:
-    """What a csv writer is to write into the columns: it writes numbers as `text_of` does, and nothing for None."""
-    values: Iterable[Any] = row if type(row) not in _WITH_PARTS else _in_parts(row)
-    return [_shown(value) if type(value) is float else value for value in values]
-
-
-def _in_parts(row: Row) -> Iterator[Any]:
-    for value in row:
-        if isinstance(value, Waiting):
-            yield from value
-        else:
-            yield value
-
-
-def _shown(value: float) -> float:
-    """A number without a fraction as a whole one, others to the microsecond or millionth."""
-    if value.is_integer():
-        return int(value)
-    value = round(value, 6)
-    return int(value) if value.is_integer() else value
-
-
 def text_of(value: float | str | None) -> str:
     """Whole numbers without a point, others to the microsecond or millionth, nothing for None."""
-    if isinstance(value, float):
-        return repr(_shown(value))
+    if type(value) is float:
+        if value.is_integer():
+            return repr(int(value))
+        value = round(value, 6)
+        return repr(int(value)) if value.is_integer() else repr(value)
     return "" if value is None else str(value)
