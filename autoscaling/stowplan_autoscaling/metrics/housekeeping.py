@@ -87,14 +87,14 @@ class Rhythm:
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
+_ONE, _11, _27, _30, _31 = (np.uint64(number) for number in (1, 11, 27, 30, 31))
 
 
 def uniforms(seed: Seeds, draw: Ints) -> Floats:
     """Number `draw[i]` of the stream `seed[i]`, in [0, 1): SplitMix64 (Steele, Lea and Flood, 2014)."""
-    with np.errstate(over="ignore"):
-        x = seed + (draw.astype(np.uint64) + np.uint64(1)) * _STEP
-        x = (x ^ (x >> np.uint64(30))) * _FIRST
-        x = (x ^ (x >> np.uint64(27))) * _SECOND
-        x ^= x >> np.uint64(31)
-    drawn: Floats = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    x = seed + (draw.astype(np.uint64) + _ONE) * _STEP
+    x = (x ^ (x >> _30)) * _FIRST
+    x = (x ^ (x >> _27)) * _SECOND
+    x ^= x >> _31
+    drawn: Floats = (x >> _11).astype(np.float64) * 2.0**-53
     return drawn

@@ -75,9 +75,9 @@ class Points:
         moved = continued & (time > last)
         # An old point again: the earlier one stays, if it is earlier.
         again = continued & ~moved & (before != NEVER) & (before < time)
-        earlier_time = np.select([fresh, moved, again], [start, last, before], NEVER)
-        cpu_before = np.where(before == ZERO_TIME, 0, self.earlier_cpu[rows])
-        earlier_cpu = np.select([fresh, moved, again], [np.zeros_like(cpu), self.cpu[rows], cpu_before], 0)
+        earlier_time = np.where(fresh, start, np.where(moved, last, np.where(again, before, NEVER)))
+        kept = again & (before != ZERO_TIME)
+        earlier_cpu = np.where(moved, self.cpu[rows], np.where(kept, self.earlier_cpu[rows], 0))
         self.time.fill(NEVER)
         self.earlier_time.fill(NEVER)
         self.time[rows], self.cpu[rows], self.memory[rows] = time, cpu, memory
