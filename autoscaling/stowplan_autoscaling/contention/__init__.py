@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .cpu import CpuShares, CpuTree, cpu_shares, cpu_weight, share_cpu, throttled_periods, water_fill
+from .cpu import NANO, CpuShares, CpuTree, cpu_shares, cpu_weight, in_nano, share_cpu, throttled_periods, water_fill
 from .memory import (
     HARD_THRESHOLD,
     available_memory,
@@ -20,6 +20,7 @@ from .qos import UNLIMITED, PodResources, QosClass, oom_score_adjust, pod_resour
 
 __all__ = [
     "HARD_THRESHOLD",
+    "NANO",
     "UNLIMITED",
     "CpuShares",
     "CpuTree",
@@ -31,6 +32,7 @@ __all__ = [
     "eviction_message",
     "eviction_order",
     "eviction_victims",
+    "in_nano",
     "kernel_victims",
     "oom_score_adjust",
     "over_limit",

@@ -38,7 +38,8 @@ MIN_MILLI_LIMIT: Final = 10
 _PERIOD: Final = 0.1
 """Seconds of a quota's period."""
 
-_NANO: Final = 10**9
+NANO: Final = 10**9
+"""Amounts are counted in whole parts of so many."""
 _MOST_CORES: Final = 1e6
 """Cores of a demand without bound: more than any node has."""
 
@@ -91,6 +92,12 @@ def _above(z: Floats) -> Floats:
     return result
 
 
+def in_nano(cores: Floats) -> Floats:
+    """Whole nano cores; a demand without bound is more than any node has."""
+    found: Floats = np.rint(np.minimum(cores, _MOST_CORES) * NANO)
+    return found
+
+
 def cpu_shares(milli: Ints) -> Ints:
     """cpu.shares of requests in milli cores."""
     result: Ints = np.clip(np.asarray(milli, dtype=np.int64) * SHARES_PER_CORE // 1000, MIN_SHARES, MAX_SHARES)
@@ -139,36 +146,43 @@ class CpuTree:
         """See `share_cpu`."""
         nodes = self._nodes = len(capacity)
         free = capacity if system is None else np.maximum(capacity - system, 0.0)
-        whole = self._whole = np.rint(free * _NANO).astype(np.int64)
-        self._node, self._alone = node, whole[node]
+        whole = self._whole = np.rint(free * NANO).astype(np.int64)
+        self.node, self._alone = node, whole[node]
         is_unlimited = limit == UNLIMITED
         self.limits = not bool(is_unlimited.all())
         """Whether a limit may refuse something to a pod."""
-        self._quota = np.where(is_unlimited, np.int64(_MOST_CORES * _NANO), np.maximum(limit, MIN_MILLI_LIMIT) * 10**6)
+        self.quota = np.where(is_unlimited, np.int64(_MOST_CORES * NANO), np.maximum(limit, MIN_MILLI_LIMIT) * 10**6)
+        """By pod: its limit, in nano cores."""
         weight = self._weight = cpu_weight(np.where(qos == QosClass.BEST_EFFORT, MIN_SHARES, cpu_shares(request)))
         child, children = self._child, self._children = _children(node, qos, nodes)
         top_weight = self._top_weight = _child_weights(request, qos, weight, child, children, nodes)
         first = np.arange(2 * nodes) % nodes if nodes else np.zeros(0, np.int64)
         top_node = self._top_node = np.concatenate((first, node[qos == QosClass.GUARANTEED]))
-        self._entitled = _entitled(weight, top_weight, child, children, whole[node], node, top_node, nodes)
+        self.entitled = _entitled(weight, top_weight, child, children, whole[node], node, top_node, nodes)
+        """By pod: the nano cores that it gets when everybody on its node wants all."""
 
     def share(self, demand: Floats) -> CpuShares:
         """Divides the CPU; `demand` in cores, by pod."""
-        wanted = np.rint(np.minimum(demand, _MOST_CORES) * _NANO).astype(np.int64)
-        asked = np.minimum(wanted, self._quota)
-        granted = asked.astype(np.float64)
-        used = np.bincount(self._node, weights=granted, minlength=self._nodes)
-        if (used > self._whole).any():
-            granted = self._filled(asked)
-            used = np.bincount(self._node, weights=granted, minlength=self._nodes)
-        idle = np.maximum(self._whole - used, 0.0)
-        refused = np.minimum(wanted, np.maximum(self._alone, asked)) - asked if self.limits else np.zeros(len(asked))
+        wanted = in_nano(demand)
+        asked = np.minimum(wanted, self.quota)
+        granted, idle = self.fill(asked)
+        found = np.minimum(np.maximum(granted + idle[self.node], self.entitled), self.quota)
+        refused = np.minimum(wanted, np.maximum(self._alone, asked)) - asked
         return CpuShares(
-            granted=granted / _NANO,
-            available=np.minimum(np.maximum(granted + idle[self._node], self._entitled), self._quota) / _NANO,
-            alone=np.minimum(asked, self._alone) / _NANO,
-            throttled=refused / _NANO,
+            granted=granted / NANO,
+            available=found / NANO,
+            alone=np.minimum(asked, self._alone) / NANO,
+            throttled=refused / NANO if self.limits else np.zeros(len(asked)),
         )
+
+    def fill(self, asked: Floats) -> tuple[Floats, Floats]:
+        """What each pod gets that asks for so much within its limit, and what each node has left; in nano cores."""
+        granted = asked
+        used = np.bincount(self.node, weights=granted, minlength=self._nodes)
+        if (used > self._whole).any():
+            granted = self._filled(asked.astype(np.int64))
+            used = np.bincount(self.node, weights=granted, minlength=self._nodes)
+        return granted, np.maximum(self._whole - used, 0.0)
 
     def _filled(self, asked: Ints) -> Floats:
         """What each gets where a node has less than its pods ask for."""

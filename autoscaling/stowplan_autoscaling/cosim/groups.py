@@ -103,13 +103,14 @@ class Group:
     def set_pods(self) -> None:
         """Take in which pods there are, and in which state."""
         members = list(self.members.values())
+        rows = np.fromiter((each.row for each in members), np.int64, len(members))
         columns = PodColumns(
             tuple(self.members),
             ready=np.fromiter((self._gets_work(each) for each in members), np.bool_, len(members)),
             started=np.fromiter((each.started for each in members), np.float64, len(members)),
             ready_since=np.fromiter((each.ready_since for each in members), np.float64, len(members)),
             startup=np.fromiter((each.startup for each in members), np.float64, len(members)),
-            place=np.fromiter((each.row for each in members), np.int64, len(members)),
+            place=rows,
         )
         lost: Collection[str] = set(self.lost)
         for entry in self.entries:
@@ -118,7 +119,7 @@ class Group:
             entry.model.set_pods(columns, lost=lost)
         self.columns = columns
         self.uids = [each.uid for each in members]
-        self.rows = columns.place
+        self.rows = rows
         self.lost = []
         self.is_dirty = False
 
@@ -136,7 +137,7 @@ class Group:
 
     def grant(self) -> None:
         """Hand on what the nodes leave to the pods."""
-        available = self._roster.available[self.rows]
+        available = self._roster.division.available[self.rows]
         if len(self.entries) == 1:
             self.entries[0].model.grant(available)
             return
@@ -160,7 +161,7 @@ class Group:
     def wanted(self) -> float:
         """Cores that all pods together want."""
         if self.service is not None:
-            return float(self.service.fleet.wanted[self.service.own].sum())
+            return self.service.wanted
         return float(sum(part.sum() for part in self.demands))
 
     @property

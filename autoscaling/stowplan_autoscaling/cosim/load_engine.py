@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from stowplan_autoscaling.cluster.pods import ClusterPod
-from stowplan_autoscaling.contention import CpuTree
+from stowplan_autoscaling.contention import NANO
 from stowplan_autoscaling.demand import Fleet, Service, WorkQueue
 from stowplan_autoscaling.kernel import MICROSECOND, SECOND, Timer
 from stowplan_autoscaling.resources.wiring import ceilings, service_model, start_delay, worker_model
 
 from .groups import Entry, Group, Member, Model
-from .roster import Ints, NodeColumns, Roster
+from .roster import Floats, Ints, NodeColumns, Roster
+from .tasks import LOAD as TASKS
 from .tasks import Tasks
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from stowplan_autoscaling.resources.demand import Demand
 
     from .applications import Applications
+    from .division import Plan
     from .pods import PodBook, PodLife
     from .world import World
 
@@ -44,6 +46,16 @@ microsecond of the machine per pod, so that looks take at most a share of a run 
 
 SERIES_GAP: Final = SECOND
 """Least time between two looks for changes of a series."""
+
+_ENOUGH: Final = 0.25
+"""Cores: where every node has so much left, nobody needs to know which has how much."""
+
+
+class _Due(NamedTuple):
+    """What a look is about: services of the fleet, and groups that are none."""
+
+    part: Part
+    others: list[Group]
 
 
 class LoadEngine:
@@ -57,8 +69,9 @@ class LoadEngine:
         self.history: UsageHistory | None = None
         self.nodes = NodeColumns()
         self.roster = Roster(self.nodes)
-        self.fleet = Fleet()
+        self.fleet = Fleet(self.roster.ledger)
         """The services that have their pods for themselves."""
+        self.fleet.source = lambda places: self.roster.division.available[places]
         self._starting: dict[str, float] = {}
         self.tasks = Tasks(world, self.roster, applications, self._note)
         self.groups: dict[str, Group] = {}
@@ -82,11 +95,14 @@ class LoadEngine:
             entries = [self._entry(demand, applications, fleet) for demand in demands]
             group = self.groups[name] = Group(name, entries, self.roster)
             self._by_number[book.workload(name).number] = group
-        self._tree: CpuTree | None = None
-        self._tree_version = (0, 0)
-        """Of the rows and of the nodes that the tree was made of."""
         self._loads: Ints = np.zeros(0, np.int64)
-        self._others = [group for group in self.groups.values() if group.service is None]
+        groups = list(self.groups.values())
+        self._of_fleet = [group for group in groups if group.service is not None]
+        """By number of the service."""
+        self._others = [group for group in groups if group.service is None]
+        self._start_up = [group for group in groups if group.startup_cpu]
+        self._counting: list[Group] = []
+        """Services of which somebody wants to know who served what."""
         book.listeners.append(self._pod_changed)
 
     def _entry(self, demand: Demand, applications: Applications, fleet: Fleet | None) -> Entry:
@@ -116,6 +132,7 @@ class LoadEngine:
 
     def start(self) -> None:
         """The run begins: demand comes from now on."""
+        self._counting = [group for group in self._of_fleet if group.entries[0].counts_by_pod]
         self._plan_series()
 
     # ---- what happens to pods ----------------------------------------------------------------
@@ -134,8 +151,8 @@ class LoadEngine:
         if member is None:
             row = self.roster.add(pod, life.workload.number)
             member = group.members[life.key] = Member(life.key, life.uid, row, self._world.seconds)
-            if self.history is not None and group.service is not None:
-                self.roster.history[row] = self.history.row(self.history.load(name), life.uid)
+            if self.history is not None:
+                self.history.assign(row, self.history.load(name), life.uid)
             member.works = bool(self.nodes.works[self.roster.node[row]])
         member.started = self._world.seconds
         member.startup = self._startup_of(name, start)
@@ -180,9 +197,11 @@ class LoadEngine:
             self._dirty(group)
 
     def _remove(self, life: PodLife) -> None:
+        if self.history is not None:
+            self.history.release(life.uid)
         if self.tasks.end(life.key):
             self._note()
-            return
+        self.tasks.forget(life.key)
         found = self._member(life)
         if found is not None:
             group, member = found
@@ -261,60 +280,81 @@ class LoadEngine:
         if full:
             self._full_at = now
         dirty = [group for group in self.groups.values() if group.is_dirty]
-        due = list(self.groups.values()) if full else dirty.copy()
+        due = self._due(None if full else dirty)
         self._advance(due, seconds)
-        for group in dirty:
-            group.set_pods()
+        if dirty:
+            for group in dirty:
+                group.set_pods()
+            due = self._due(None if full else dirty)
         self._want(due)
-        changed = self._share()
+        plan = self.roster.division.plan(None if full else self._rows_of(due))
         if not full:
-            known = {group.name for group in due}
-            more = [group for group in self._of_workloads(changed) if group.name not in known]
+            more = self._due(self._of_workloads(plan.touched, dirty))
             self._advance(more, seconds)
-            due.extend(more)
-        part = self.looked_at = self._part(due)
-        self._grant(due, part)
+            numbers = np.concatenate([due.part.numbers, more.part.numbers])
+            numbers.sort()
+            due = _Due(self.fleet.part(numbers), due.others + more.others)
+        self.looked_at = due.part
+        self._grant(due, plan)
         self._set_speeds(due)
-        self._record(due, part, now)
+        self._record(due, now)
         self._plan_series()
+        groups = [self._of_fleet[number] for number in due.part.numbers.tolist()] + due.others
         for listener in self.after_look:
-            listener(due)
+            listener(groups)
 
     def measure(self) -> None:
         """Somebody is about to read samples of many services: take them all at once."""
         self.fleet.measure(self.fleet.all())
 
-    def _part(self, groups: list[Group]) -> Part:
-        """The services of the fleet among these."""
-        if len(groups) == len(self.groups):
-            return self.fleet.all()
-        return self.fleet.part(sorted(group.service.number for group in groups if group.service is not None))
+    def _due(self, groups: list[Group] | None) -> _Due:
+        """Some groups, None for all, as a look goes about them."""
+        if groups is None:
+            return _Due(self.fleet.all(), self._others)
+        numbers = sorted(group.service.number for group in groups if group.service is not None)
+        return _Due(self.fleet.part(numbers), [group for group in groups if group.service is None])
 
-    def _advance(self, groups: list[Group], seconds: float) -> None:
-        self.fleet.advance(self._part(groups), seconds)
-        for group in groups:
-            if group.service is None:
-                group.advance(seconds)
-            elif group.entries[0].counts_by_pod:
-                group.count()
+    def _advance(self, due: _Due, seconds: float) -> None:
+        self.fleet.advance(due.part, seconds)
+        if self._counting:
+            chosen = set(due.part.numbers.tolist())
+            for group in self._counting:
+                if group.service is not None and group.service.number in chosen:
+                    group.count()
+        for group in due.others:
+            group.advance(seconds)
 
-    def _want(self, groups: list[Group]) -> None:
+    def _want(self, due: _Due) -> None:
         """Put the cores that pods want into the roster."""
-        part = self._part(groups)
-        self.roster.demand[self.fleet.place[part.rows]] = self.fleet.want(part)
-        for group in groups:
-            if group.service is None:
-                group.want()
+        self.roster.demand[self.fleet.place[due.part.rows]] = self.fleet.want(due.part)
+        for group in due.others:
+            group.want()
+        self.tasks.want()
 
-    def _grant(self, groups: list[Group], part: Part) -> None:
+    def _grant(self, due: _Due, plan: Plan) -> None:
         """Hand on what the nodes leave to the pods, and put the memory in use into the roster."""
+        fleet = self.fleet
+        fleet.settle(due.part)
+        self.roster.division.put(plan)
+        fleet.leave(due.part, self._spare(due.part, plan))
+        moved = fleet.moved_memory(due.part)
+        if moved.numbers.size:
+            self.roster.memory[fleet.place[moved.rows]] = fleet.memory(moved)
+        for group in due.others:
+            group.grant()
+            group.look_at()
+
+    def _spare(self, part: Part, plan: Plan) -> float | Floats:
+        """Cores that every pod of these services may use at least beyond what it wants; 0 if that is not so simple."""
+        if not plan.is_simple:
+            return 0.0
+        least = plan.least_idle
+        if least >= _ENOUGH or not part.starts.size:
+            return least
         place = self.fleet.place[part.rows]
-        self.fleet.grant(part, self.roster.available[place])
-        self.roster.memory[place] = self.fleet.memory(part)
-        for group in groups:
-            if group.service is None:
-                group.grant()
-                group.look_at()
+        # Rows beyond the last pod are on no node.
+        idle = np.where(place > 0, plan.idle[plan.node[place]], np.inf)
+        return np.minimum.reduceat(idle, part.starts) / NANO
 
     def _account(self, seconds: float) -> None:
         """Book what went on since the last look."""
@@ -326,53 +366,35 @@ class LoadEngine:
         if not rows.size:
             return
         self.tasks.account(length)
-        if self._tree is None or not self._tree.limits:
+        if not self.roster.division.now.has_limits:
             return
-        throttled = self.roster.throttled[rows]
+        throttled = self.roster.division.throttled[rows]
         if throttled.any():
             for row, amount in zip(rows[throttled > 0].tolist(), throttled[throttled > 0].tolist(), strict=True):
                 number = int(self.roster.workload[row])
                 self.throttled[number] = self.throttled.get(number, 0.0) + amount * length
 
-    def _share(self) -> Ints:
-        """Divide the cores of all nodes. Returns the rows that may use something else than before."""
-        roster, nodes = self.roster, self.nodes
-        self.tasks.want()
-        rows = roster.rows
-        if not rows.size:
-            return rows
-        node = roster.node[rows]
-        works = nodes.works[node]
-        version = roster.version, nodes.version
-        if self._tree is None or self._tree_version != version:
-            self._tree_version = version
-            self._tree = CpuTree(
-                node=node,
-                capacity=nodes.cpu,
-                request=roster.request[rows],
-                limit=roster.limit[rows],
-                qos=roster.qos[rows],
-            )
-        shares = self._tree.share(np.where(works, roster.demand[rows], 0.0))
-        available = np.where(works, shares.available, 0.0)
-        changed: Ints = rows[available != roster.available[rows]]
-        roster.granted[rows] = shares.granted
-        roster.throttled[rows] = shares.throttled
-        roster.available[rows] = available
-        return changed
+    def _rows_of(self, due: _Due) -> Ints:
+        """The rows of some groups, and of all tasks."""
+        rows = [self.fleet.place[due.part.rows], self.tasks.rows, *(group.rows for group in due.others)]
+        return np.concatenate(rows)
 
-    def _of_workloads(self, rows: Ints) -> list[Group]:
-        """The groups that these rows belong to."""
-        numbers = np.flatnonzero(np.bincount(self.roster.workload[rows])).tolist()
-        return [self._by_number[number] for number in numbers if number in self._by_number]
+    def _of_workloads(self, workloads: Ints, but: list[Group]) -> list[Group]:
+        """The groups of some workloads, but for those."""
+        known = {group.name for group in but}
+        found = [self._by_number[number] for number in workloads.tolist() if number in self._by_number]
+        return [group for group in found if group.name not in known]
 
-    def _set_speeds(self, due: list[Group]) -> None:
+    def _set_speeds(self, due: _Due) -> None:
         """Work in containers, of tasks and of applications that start, passes as fast as the cores allow."""
         if self.kubelets is None:
             return
         self.tasks.set_speeds(self.kubelets)
-        for group in due:
-            if group.startup_cpu:
+        if not self._start_up:
+            return
+        chosen = set(due.part.numbers.tolist())
+        for group in self._start_up:
+            if group in due.others or (group.service is not None and group.service.number in chosen):
                 self._speed_starts(group, self.kubelets)
 
     def _speed_starts(self, group: Group, kubelets: Kubelets) -> None:
@@ -380,38 +402,34 @@ class LoadEngine:
             if member.is_ready or math.isnan(member.started):
                 self._starting.pop(member.key, None)
                 continue
-            speed = min(1.0, float(self.roster.available[member.row]) / group.startup_cpu)
+            speed = min(1.0, float(self.roster.division.available[member.row]) / group.startup_cpu)
             if self._starting.get(member.key, 1.0) != speed:
                 self._starting[member.key] = speed
                 kubelets.set_speed(member.key, speed)
 
-    def _record(self, due: list[Group], part: Part, now: int) -> None:
-        if self.history is None:
+    def _record(self, due: _Due, now: int) -> None:
+        history = self.history
+        if history is None:
             return
-        with_pods = part.numbers[self.fleet.count[part.numbers] > 0]
-        if with_pods.size:
-            if with_pods.size < part.numbers.size:
-                part = self.fleet.part(with_pods)
-            self.fleet.settle(part)
-            place = self.fleet.place[part.rows]
-            self.history.record_many(
-                self._history_loads(self.history)[part.numbers],
-                now,
-                part.of,
-                self.roster.history[place],
-                self.fleet.used[part.rows],
-                self.roster.memory[place],
-            )
-        for group in due:
-            if group.service is None and group.uids:
-                self.history.record(group.name, group.uids, now, group.cpu_seconds, self.roster.memory[group.rows])
-        self.tasks.record(self.history, now)
+        fleet, seconds = self.fleet, self.roster.ledger.seconds
+        numbers = due.part.numbers
+        loads = self._history_loads(history)[numbers][fleet.count[numbers] > 0]
+        others = []
+        for group in due.others:
+            if group.uids:
+                others.append(history.load(group.name))
+                seconds[group.rows] = group.cpu_seconds
+        if self.tasks.rows.size:
+            others.append(history.load(TASKS))
+        if others:
+            loads = np.concatenate([loads, np.array(others, np.int64)])
+        if loads.size:
+            history.note(loads, now, seconds, self.roster.memory)
 
     def _history_loads(self, history: UsageHistory) -> Ints:
         """The numbers of the fleet's services in the history of use."""
         if len(self._loads) < len(self.fleet):
-            names = [group.name for group in self.groups.values() if group.service is not None]
-            self._loads = np.array([history.load(name) for name in names], np.int64)
+            self._loads = np.array([history.load(group.name) for group in self._of_fleet], np.int64)
         return self._loads
 
 

@@ -64,7 +64,7 @@ class MetricsEngine:
         self.server: MetricsServer | None = None
         if has_resources:
             config = metrics_server_config(metrics, start)
-            loads.history = UsageHistory(history_of(config))
+            loads.history = loads.tasks.history = UsageHistory(history_of(config))
             self.server = MetricsServer(
                 config, usage=loads.history, index=self.index, streams=world.streams, start=start
             )

@@ -208,7 +208,7 @@ class NodePools:
             self._rows = np.concatenate([self._rows, np.array(more, np.int64)])
         rows, count = roster.rows, len(self._pools)
         numbers = self._rows[roster.node[rows]]
-        cpu = np.bincount(numbers, weights=roster.granted[rows], minlength=count)
+        cpu = np.bincount(numbers, weights=roster.division.granted[rows], minlength=count)
         memory = np.bincount(numbers, weights=roster.memory[rows], minlength=count)
         return cpu.tolist(), memory.tolist()
 

@@ -128,9 +128,11 @@ class Observations:
         roster, count = self._loads.roster, len(self._book.workloads)
         rows = roster.rows
         number = roster.workload[rows]
-        cpu: Floats = np.bincount(number, weights=roster.granted[rows], minlength=count).astype(np.float64)
+        cpu: Floats = np.bincount(number, weights=roster.division.granted[rows], minlength=count).astype(np.float64)
         memory: Floats = np.bincount(number, weights=roster.memory[rows], minlength=count).astype(np.float64)
-        throttled: Floats = np.bincount(number, weights=roster.throttled[rows], minlength=count).astype(np.float64)
+        throttled: Floats = np.bincount(number, weights=roster.division.throttled[rows], minlength=count).astype(
+            np.float64
+        )
         return cpu, memory, throttled
 
     def _sample_workload(

@@ -74,7 +74,7 @@ class CpuPressures:
         if not mine.any():
             return
         which = found[mine]
-        wanted = np.add.reduceat(self._fleet.wanted[part.rows], part.starts)[mine]
+        wanted = self._fleet.wanted_by[part.numbers][mine]
         replicas = np.array([self._workloads[number].replicas or 0 for number in which.tolist()], np.float64)
         is_asked = wanted / self._cores[which] > replicas * self._factor[which]
         for position in np.flatnonzero(is_asked != self._is_asked[which]).tolist():

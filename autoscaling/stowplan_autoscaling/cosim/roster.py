@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan_autoscaling.contention import PodResources, pod_resources
+from stowplan_autoscaling.demand import Ledger
 from stowplan_scheduler.quantity import parse_quantity, value
 from stowplan_scheduler.resources import CPU, MEMORY
+
+from .division import Division
 
 if TYPE_CHECKING:
     from stowplan_autoscaling.cluster.objects.nodes import Node
@@ -26,9 +29,9 @@ Booleans = NDArray[np.bool_]
 _FIRST_ROWS: Final = 64
 _NANO: Final = 1e9
 _INT_COLUMNS: Final = (
-    "node", "request", "limit", "qos", "memory_request", "memory_limit", "oom_score", "priority", "workload", "history",
+    "node", "request", "limit", "qos", "memory_request", "memory_limit", "oom_score", "priority", "workload",
 )  # fmt: skip
-_FLOAT_COLUMNS: Final = ("demand", "available", "granted", "throttled", "memory", "cpu_seconds")
+_FLOAT_COLUMNS: Final = ("demand", "memory")
 
 
 class NodeColumns:
@@ -85,17 +88,15 @@ class Roster:
     oom_score: Ints
     priority: Ints
     workload: Ints
-    history: Ints
-    """The row of the pod in the history of use."""
     demand: Floats
-    available: Floats
-    granted: Floats
-    throttled: Floats
     memory: Floats
-    cpu_seconds: Floats
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.nodes = nodes
+        self.ledger = Ledger(_FIRST_ROWS)
+        """What each has used: the places are the rows."""
+        self._kept = 0
+        """Rows that are no pod's any more, and must not be used again yet."""
         self.alive: Booleans = np.zeros(_FIRST_ROWS, np.bool_)
         self.critical: Booleans = np.zeros(_FIRST_ROWS, np.bool_)
         for name in _INT_COLUMNS:
@@ -108,9 +109,11 @@ class Roster:
         self.version = 0
         """How often rows have come or gone."""
         self._resources: dict[tuple[int, int], tuple[object, PodResources]] = {}
+        self.division = Division(self)
+        """What contention leaves to each."""
 
     def __len__(self) -> int:
-        return len(self.keys) - len(self._free) - 1
+        return len(self.keys) - len(self._free) - self._kept - 1
 
     @property
     def rows(self) -> Ints:
@@ -134,18 +137,35 @@ class Roster:
         self.critical[row] = resources.critical
         for name in _FLOAT_COLUMNS:
             getattr(self, name)[row] = 0.0
+        self.ledger.clear(row)
         self.alive[row] = True
+        self.division.renew(row, is_new=True)
         self._rows = None
         self.version += 1
         return row
 
     def remove(self, row: int) -> None:
         """The pod uses nothing any more."""
-        self.alive[row] = False
-        for name in _FLOAT_COLUMNS:
-            getattr(self, name)[row] = 0.0
-        self.keys[row] = ""
+        self.ledger.clear(row)
+        self.memory[row] = 0.0
+        self._end(row)
         self._free.append(row)
+
+    def keep(self, row: int) -> None:
+        """The same, but somebody may still ask what it used, until the row is given `free`."""
+        self._end(row)
+        self._kept += 1
+
+    def free(self, row: int) -> None:
+        """A row that was kept may be used again."""
+        self._kept -= 1
+        self._free.append(row)
+
+    def _end(self, row: int) -> None:
+        self.alive[row] = False
+        self.demand[row] = 0.0
+        self.keys[row] = ""
+        self.division.renew(row, is_new=False)
         self._rows = None
         self.version += 1
 
@@ -163,6 +183,7 @@ class Roster:
         for name in ("alive", "critical", *_INT_COLUMNS, *_FLOAT_COLUMNS):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+        self.ledger.grow(2 * size)
         self.keys.extend([""] * size)
         self._free.extend(range(2 * size - 1, size - 1, -1))
         self._rows = None

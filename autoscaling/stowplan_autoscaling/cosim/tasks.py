@@ -54,6 +54,9 @@ class Tasks:
         self._wanted: Floats = np.zeros(0)
         self._speeds: Floats = np.zeros(0)
         self._list: list[tuple[str, _Run]] = []
+        self._ended: dict[str, int] = {}
+        """Rows of pods that work no more; the history of use still knows them by these."""
+        self.history: UsageHistory | None = None
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -66,6 +69,9 @@ class Tasks:
             return
         self.end(life.key)
         row = self._roster.add(pod, workload.number)
+        if self.history is not None:
+            self.history.assign(row, self.history.load(LOAD), life.uid)
+        self._free(life.key)
         run = self._runs[life.key] = _Run(row, life.uid, life.cpu / 1000 if task.cpu is None else task.cpu)
         self._roster.memory[row] = life.memory if task.memory is None else task.memory
         if task.wait:
@@ -89,9 +95,19 @@ class Tasks:
             return False
         if run.timer is not None:
             run.timer.cancel()
-        self._roster.remove(run.row)
+        self._roster.keep(run.row)
+        self._ended[key] = run.row
         self._rows = None
         return True
+
+    def forget(self, key: str) -> None:
+        """The pod itself is gone."""
+        self._free(key)
+
+    def _free(self, key: str) -> None:
+        row = self._ended.pop(key, None)
+        if row is not None:
+            self._roster.free(row)
 
     # ---- looks -------------------------------------------------------------------------------
 
@@ -107,15 +123,17 @@ class Tasks:
 
     def account(self, seconds: float) -> None:
         """Book the core seconds used since the last look by those that are still there."""
+        if not self._runs:
+            return
         rows = np.fromiter((run.row for run in self._runs.values()), np.int64, len(self._runs))
-        self._roster.cpu_seconds[rows] += self._roster.granted[rows] * seconds
+        self._roster.ledger.seconds[rows] += self._roster.division.granted[rows] * seconds
 
     def set_speeds(self, kubelets: Kubelets) -> None:
         """Tell the kubelets how fast the work gets on."""
         if self._rows is None or not self._rows.size:
             return
         speeds = np.ones(len(self._rows))
-        np.divide(self._roster.available[self._rows], self._wanted, out=speeds, where=self._wanted > 0)
+        np.divide(self._roster.division.available[self._rows], self._wanted, out=speeds, where=self._wanted > 0)
         speeds = np.minimum(speeds, 1.0)
         for index in np.flatnonzero(speeds != self._speeds).tolist():
             key, run = self._list[index]
@@ -123,10 +141,7 @@ class Tasks:
             kubelets.set_speed(key, run.speed)
         self._speeds = speeds
 
-    def record(self, history: UsageHistory, now: int) -> None:
-        """Note what they have used."""
-        if self._rows is None or not self._rows.size:
-            return
-        uids = [run.uid for _, run in self._list]
-        roster = self._roster
-        history.record(LOAD, uids, now, roster.cpu_seconds[self._rows], roster.memory[self._rows])
+    @property
+    def rows(self) -> Ints:
+        """Of those that were at work at the last look."""
+        return _EMPTY if self._rows is None else self._rows

@@ -10,6 +10,7 @@ from .arrivals import Arrivals, poisson_arrivals
 from .batch import BatchModel, BatchRun
 from .ceilings import ApiQuota, Bound, Ceiling, Connections, Partitions, PodIps
 from .fleet import Fleet
+from .ledger import Ledger
 from .pods import PodColumns, PodModel, Startup
 from .recorded import ReadOptions, Recording, read_recording
 from .series import Piecewise, Repeated, Series, constant, diurnal, pulse, ramp, steps, total
@@ -26,6 +27,7 @@ __all__ = [
     "Ceiling",
     "Connections",
     "Fleet",
+    "Ledger",
     "ObjectKey",
     "Partitions",
     "Piecewise",

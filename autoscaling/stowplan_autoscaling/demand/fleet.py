@@ -8,7 +8,9 @@
 What a service does with its load, and what the calls mean, is told in `service.py`. With hundreds of services a look at
 all of them is some eighty operations on columns, instead of as many for each.
 
-Where the rows of a service are, and what the columns hold, is told in `fleet_rows.py`.
+Where the rows of a service are, and what the columns hold, is told in `fleet_rows.py`. Pods of a service that are in
+the same state do the same as long as nothing waits and all are well supplied: what such a kind of pods wants and uses
+is worked out once (`_by_kind`; `_by_row` is the same for each pod).
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from .ceilings import Ceiling, bound, level
-from .fleet_rows import UNUSED, FleetRows, Ints, Part
+from .fleet_rows import IDLE, NOT_RUNNING, UNUSED, WORKING, FleetRows, Ints, Part, thread_rate
 from .fluid import flow
 from .latency import Response, service_time, waiting_time
+from .ledger import Ledger
 from .pods import Booleans, PodColumns, fixed_cpu, fixed_cpu_seconds, fixed_memory, startup_ends, warm_factor
 from .series import Floats, Series
 
@@ -31,6 +34,12 @@ if TYPE_CHECKING:
 
 CATCH_UP: Final = 1.0
 """A pod with a backlog asks for the cores that would work it off in so many seconds."""
+
+_FEW: Final = 4
+"""One in so many services is few: then going to their rows alone is quicker than to all rows."""
+_ROUNDING: Final = 2e-9
+"""More than what sums and cores lose by rounding; contention counts in whole nano cores."""
+_SLACK: Final = 0.9
 
 
 class Measured(NamedTuple):
@@ -52,8 +61,8 @@ class Traffic(NamedTuple):
 class Fleet(FleetRows):
     """What all services do with their loads. Times are seconds since the start of the run."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        super().__init__(Ledger() if ledger is None else ledger)
         self._measured: Measured | None = None
         """Of all rows, as long as nothing has changed since."""
         self._traffic: tuple[Measured, list[Traffic]] | None = None
@@ -102,29 +111,45 @@ class Fleet(FleetRows):
         if not left.size:
             return
         self._measured = None
-        self.refresh(left)
+        self.refresh(left[~self._alike[left]])
         while left.size:
             start = self.now[left]
-            end = np.minimum(self._lines.next_change(left, start), now)
-            self._piece(left, start, end - start)
+            value, slope, end = self._lines.pieces(left, start)
+            end = np.minimum(end, now)
+            self._piece(left, value, slope, end - start)
             self.now[left] = end
             left = left[end < now]
 
-    def _piece(self, numbers: Ints, start: Floats, seconds: Floats) -> None:
+    def _piece(self, numbers: Ints, value: Floats, slope: Floats, seconds: Floats) -> None:
         """Work on a straight piece of load."""
-        value, slope = self._lines.at(numbers, start), self._lines.slope(numbers, start)
         arrived = seconds * (value + slope * seconds / 2)
         self.arrived[numbers] += arrived
         taken = self.takers[numbers] > 0
+        # No pod waits and none gets more than it can serve: all goes through.
+        easy = self._is_easy(numbers, taken & self.calm[numbers], np.maximum(value, value + slope * seconds))
+        if easy.all():
+            self.served[numbers] += arrived
+            self.through[numbers] += arrived
+            return
         lost = numbers[~taken]
         self.dropped[lost] += arrived[~taken]
-        # No pod waits and none gets more than it can serve: all goes through.
-        easy = taken & self.calm[numbers] & (np.maximum(value, value + slope * seconds) <= self.easy[numbers])
         self.served[numbers[easy]] += arrived[easy]
         self.through[numbers[easy]] += arrived[easy]
         busy = taken & ~easy
         if busy.any():
+            self.refresh(numbers[busy])
             self._busy_piece(self.part(numbers[busy]), value[busy], slope[busy], seconds[busy])
+
+    def _is_easy(self, numbers: Ints, calm: Booleans, load: Floats) -> Booleans:
+        """Where no pod gets more than it can serve. What pods can do is found out no better than this needs."""
+        easy: Booleans = calm & (load <= self.easy[numbers])
+        for find_out in (self._assess, self.refresh):
+            unsure = numbers[calm & ~easy]
+            if not unsure.size:
+                break
+            find_out(unsure)
+            easy = calm & (load <= self.easy[numbers])
+        return easy
 
     def _busy_piece(self, part: Part, value: Floats, slope: Floats, seconds: Floats) -> None:
         rows, share = part.rows, self.share[part.rows]
@@ -138,22 +163,59 @@ class Fleet(FleetRows):
         )
         self.backlog[rows] = flown.backlog
         self.calm[part.numbers] = ~np.logical_or.reduceat(flown.backlog > 0, part.starts)
+        self._flown[part.numbers] = True
         self.done[rows] += flown.served
         self.served[part.numbers] += np.add.reduceat(flown.served, part.starts)
         self.dropped[part.numbers] += np.add.reduceat(flown.dropped, part.starts)
 
     def settle(self, part: Part) -> None:
         """Book what pods did since pods, cores or costs last changed."""
-        since = self.settled[part.numbers]
-        if (since == self.now[part.numbers]).all():
+        numbers = part.numbers
+        since, now = self.settled[numbers], self.now[numbers]
+        if (since == now).all():
             return
-        rows = part.rows
-        fixed = self._fixed_cpu_seconds(part, since)
-        done = self.done[rows] + self.through[part.numbers][part.of] * self.share[rows]
-        self.used[rows] = self.used[rows] + fixed + done * self.work[rows] / self.speed[rows]
+        even = self._alike[numbers] & self._ample[numbers] & ~self._flown[numbers] & (since >= self.quiet_from[numbers])
+        if even.all():
+            self._settle_by_kind(numbers, now - since)
+        else:
+            if even.any():
+                self._settle_by_kind(numbers[even], (now - since)[even])
+            self._settle_by_row(self.part(numbers[~even]))
+        self.through[numbers] = 0.0
+        self.settled[numbers] = now
+
+    def _settle_by_row(self, part: Part) -> None:
+        numbers, rows = part.numbers, part.rows
+        self.refresh(numbers[self._alike[numbers]])
+        self._bring(numbers)
+        fixed = self._fixed_cpu_seconds(part, self.settled[numbers])
+        done = self.done[rows] + self.through[numbers][part.of] * self.share[rows]
+        place = self.place[rows]
+        mine = self.owner(place) == numbers[part.of]
+        place, seconds = place[mine], self.ledger.seconds
+        seconds[place] = seconds[place] + fixed[mine] + (done * self.work[rows] / self.speed[rows])[mine]
         self.done[rows] = 0.0
-        self.through[part.numbers] = 0.0
-        self.settled[part.numbers] = self.now[part.numbers]
+        self._flown[numbers] = False
+
+    def _settle_by_kind(self, numbers: Ints, seconds: Floats) -> None:
+        """The same where all pods of a kind did the same, and had the cores for it."""
+        each = self.each
+        idle = each.idle_cpu[numbers]
+        if idle.any():
+            self._use(numbers, idle * seconds, IDLE, WORKING)
+        self._use(numbers, self.through[numbers] * self._portion[numbers] * each.cost[numbers], WORKING)
+
+    def _use(self, numbers: Ints, amounts: Floats, *states: int) -> None:
+        """Add core seconds to what the pods in some states have used, by service."""
+        column, by_kind = self.by_kind()
+        for state in states:
+            by_kind[numbers, state] = amounts
+        ledger = self.ledger
+        if _FEW * len(numbers) < len(self):
+            place = self.place[self.part(numbers).rows]
+            ledger.seconds[place] += column[ledger.kind[place]]
+        else:
+            ledger.seconds += column[ledger.kind]
 
     def set_pods(self, number: int, pods: PodColumns, lost: Collection[str]) -> None:
         """See Service.set_pods."""
@@ -161,6 +223,7 @@ class Fleet(FleetRows):
         before, stretch, model = self.pods[number], self.own(number), self.models[number]
         backlog, gone = self.backlog[stretch].copy(), 0.0
         if backlog.any():
+            self._bring(self.part([number]).numbers)
             for key, row in before.rows.items():
                 if key in lost:
                     self.dropped[number] += backlog[row]
@@ -168,30 +231,51 @@ class Fleet(FleetRows):
                 elif key not in pods.rows or not pods.ready[pods.rows[key]]:
                     gone += float(backlog[row])
                     backlog[row] = 0.0
-        cores, used = self.cores[stretch].copy(), self.used[stretch].copy()
+        cores, places = self.cores[stretch].copy(), self._places(number, pods)
         if len(pods) > self._size[number]:
-            size = self._size.copy()
-            size[number] = 2 * len(pods)
-            self._lay_out(size)
+            self._widen(number, 2 * len(pods))
         self.pods[number], self.count[number] = pods, len(pods)
         part, stretch = self.part([number]), self.own(number)
         for name, empty in UNUSED.items():
             getattr(self, name)[part.rows] = empty
         self.backlog[stretch] = pods.carried(before, backlog)
-        self.used[stretch] = pods.carried(before, used)
         # New pods may use all the cores there are until `grant` says otherwise.
         self.cores[stretch] = pods.carried(before, cores, new=np.inf)
         self.started[stretch], self.ready_since[stretch] = pods.started, pods.ready_since
         self.startup_ends[stretch], self.speed[stretch] = startup_ends(model, pods), pods.speed
-        self.place[stretch] = pods.place
+        self.place[stretch] = places
         runs = ~np.isnan(pods.started)
         self.idle[stretch], self.held[stretch] = model.idle_cpu * runs, model.memory * runs
         ends = self.startup_ends[stretch][runs]
         self.quiet_from[number] = max(ends.max(initial=-np.inf), pods.started[runs].max(initial=-np.inf))
         self._divide(number)
-        self.calm[number], self._fresh[number] = True, False
+        state = np.where(self.share[stretch] > 0, WORKING, np.where(runs, IDLE, NOT_RUNNING))
+        self.ledger.kind[places] = self.kind(number, state)
+        is_steady = model.warmup <= 0 or model.warmup_factor == 1
+        self._alike[number] = is_steady and self.ceiling[number] == np.inf and bool((pods.speed == 1).all())
+        self.calm[number], self._fresh[number], self._owed[number], self._still[number] = True, False, False, False
+        self.easy[number], self._basis[number] = 0.0, np.inf
         self._measured = None
         self._hand_over(part, number, gone)
+
+    def _places(self, number: int, pods: PodColumns) -> Ints:
+        """Where the pods are in the ledger; those that are gone leave it."""
+        before, stretch, ledger = self.pods[number], self.own(number), self.ledger
+        known = self.place[stretch]
+        gone = known[self.owner(known) == number]
+        if pods.place is not None:
+            if int(pods.place.max(initial=0)) >= len(ledger):
+                ledger.grow(2 * int(pods.place.max()))
+            stay = np.zeros(len(ledger), np.bool_)
+            stay[pods.place] = True
+            for place in gone[~stay[gone]].tolist():
+                ledger.clear(place)
+            return pods.place
+        place_of = dict(zip(before.keys, known.tolist(), strict=True))
+        places = [place_of.pop(key) if key in place_of else ledger.take() for key in pods.keys]
+        for place in place_of.values():
+            ledger.give_back(place)
+        return np.array(places, np.int64)
 
     def _divide(self, number: int) -> None:
         """Who gets work, and how much of it."""
@@ -199,8 +283,8 @@ class Fleet(FleetRows):
         found = self.bounds[number] = bound(self.ceilings[number], len(ready))
         takers = ready[: found.useful]
         self.takers[number], self.ceiling[number] = len(takers), found.rate
-        if takers.size:
-            self.share[self.first[number] + takers] = 1 / len(takers)
+        self._portion[number] = portion = 1 / len(takers) if takers.size else 0.0
+        self.share[self.first[number] + takers] = portion
 
     def _hand_over(self, part: Part, number: int, requests: float) -> None:
         """The backlog of pods that are gone goes to the others (connections are tried again)."""
@@ -217,9 +301,60 @@ class Fleet(FleetRows):
         """Cores that each pod may use from now on: `CpuShares.available` of the contention on its node; by row."""
         self.settle(part)
         self._measured = None
+        numbers = part.numbers
         self.cores[part.rows] = cores
+        self._owed[numbers] = False
+        self._ample[numbers] = np.logical_and.reduceat(cores >= self.idle[part.rows], part.starts)
         self._capacity(part)
         self._shed(part)
+
+    def leave(self, part: Part, spare: float | Floats) -> None:
+        """The same, told in short: each pod may use what it wants, as found last, and `spare` cores more at least.
+
+        By service or for all; where it is 0, pods may have to do with less than they want. The exact numbers are with
+        `source`, for when they are needed. All must have been settled before these came to be.
+        """
+        self._measured = None
+        numbers = part.numbers
+        self._owed[numbers], self._fresh[numbers] = True, False
+        is_enough = self._alike[numbers] & self.calm[numbers] & (np.asarray(spare) > 0)
+        if not is_enough.all():
+            others = self.part(numbers[~is_enough])
+            self._bring(others.numbers)
+            self.grant(others, self.cores[others.rows])
+            spare = spare if isinstance(spare, float) else spare[is_enough]
+            numbers = numbers[is_enough]
+        self._ample[numbers] = True
+        least = self._least[numbers] = self._wants[numbers] + spare - _ROUNDING
+        lower = least < self._basis[numbers]
+        if lower.any():
+            # With something to spare, so that the next time need not look again.
+            self._estimate(numbers[lower], _SLACK * least[lower])
+
+    def _assess(self, numbers: Ints) -> None:
+        """Have `easy` known as well as `leave` told it."""
+        known = numbers[self._owed[numbers] & ~self._fresh[numbers]]
+        if known.size:
+            self._estimate(known, self._least[known])
+
+    def _estimate(self, numbers: Ints, cores: Floats) -> None:
+        """The load that is easy if each pod which gets work has at least so many cores: more cores never do less."""
+        each = self.each
+        idle, cost, wait = each.idle_cpu[numbers], each.cost[numbers], each.wait[numbers]
+        free = np.maximum(cores - idle, 0.0)
+        alone = service_time(cost, free, np.ones_like(free))
+        rate = np.minimum(_quotient(free, cost), thread_rate(each.threads[numbers], alone + wait))
+        takers = self.takers[numbers]
+        self.easy[numbers] = np.where(takers > 0, rate, 0.0) * takers * (1 - _ROUNDING)
+        self._basis[numbers] = cores
+
+    def _bring(self, numbers: Ints) -> None:
+        """Have `cores` known."""
+        owed = numbers[self._owed[numbers]]
+        if owed.size and self.source is not None:
+            part = self.part(owed)
+            self.cores[part.rows] = self.source(self.place[part.rows])
+            self._owed[owed] = False
 
     def _shed(self, part: Part) -> None:
         """Requests that will not be answered in time with what the pods can do now."""
@@ -239,6 +374,7 @@ class Fleet(FleetRows):
         """Have `rate` and what belongs to it known."""
         stale = numbers[~self._fresh[numbers]]
         if stale.size:
+            self._bring(stale)
             self._capacity(self.part(stale))
 
     def _work(self, part: Part) -> Floats:
@@ -256,7 +392,7 @@ class Fleet(FleetRows):
         free = np.maximum(cores - np.minimum(cores, self.idle_cpu[rows]), 0.0)
         alone = service_time(work, free, speed)
         by_cpu = _quotient(free * speed, work)
-        by_threads = self._thread_rate(part, alone)
+        by_threads = thread_rate(self.threads[rows], alone + self.wait[rows])
         unbounded = np.where(taking, np.minimum(by_cpu, by_threads), 0.0)
         rate = self._bounded(part, unbounded, taking)
         timeout, limit = self.timeout[rows], self.waiting[rows]
@@ -272,6 +408,7 @@ class Fleet(FleetRows):
         least = np.minimum.reduceat(np.where(taking, rate, np.inf), part.starts)
         self.easy[numbers] = np.where(takers > 0, least, 0.0) * takers
         self._fresh[numbers] = True
+        self._basis[numbers] = np.inf
 
     def _bounded(self, part: Part, rates: Floats, taking: Booleans) -> Floats:
         """Rates of the pods that get work, cut so that together they keep below the ceilings; 0 for the others."""
@@ -288,26 +425,41 @@ class Fleet(FleetRows):
             result[stretch] = np.where(mask, np.minimum(rates[stretch], share), 0.0)
         return result
 
-    def _thread_rate(self, part: Part, alone: Floats) -> Floats:
-        threads = self.threads[part.rows]
-        result = np.full_like(alone, np.inf)
-        cost = alone + self.wait[part.rows]
-        may_serve = cost > 0
-        if self._has_threads_without_end:
-            may_serve &= np.isfinite(threads)
-        np.divide(threads, cost, out=result, where=may_serve)
-        return result
-
     def want(self, part: Part) -> Floats:
         """Cores that each pod would use now if nobody else were on its node, and it had no limit; by row."""
+        numbers = part.numbers
+        if not numbers.size:
+            return np.zeros(0)
+        even = self._alike[numbers] & self.calm[numbers] & (self.now[numbers] >= self.quiet_from[numbers])
+        result = self._want_by_kind(part)
+        if not even.all():
+            others = self.part(numbers[~even])
+            result[~even[part.of]] = wanted = self._want_by_row(others)
+            works = self.share[others.rows] > 0
+            self._wants[others.numbers] = np.minimum.reduceat(np.where(works, wanted, np.inf), others.starts)
+        self.wanted[part.rows] = result
+        self.wanted_by[numbers] = np.add.reduceat(result, part.starts)
+        return result
+
+    def _want_by_row(self, part: Part) -> Floats:
         rows = part.rows
         share, speed = self.share[rows], self.speed[rows]
         fixed = self._fixed_cpu(part)
         work = self._work(part)
         wanted = share * self.load(part)[part.of] + self.backlog[rows] / CATCH_UP
-        wanted = np.minimum(wanted, self._thread_rate(part, work / speed))
+        wanted = np.minimum(wanted, thread_rate(self.threads[rows], work / speed + self.wait[rows]))
         result: Floats = fixed + self._bounded(part, wanted, share > 0) * work / speed
-        self.wanted[rows] = result
+        return result
+
+    def _want_by_kind(self, part: Part) -> Floats:
+        """The same where nothing waits, and all pods of a kind want the same."""
+        numbers, each = part.numbers, self.each
+        idle = each.idle_cpu[numbers]
+        rates = np.minimum(self._portion[numbers] * self.load(part), each.most[numbers])
+        column, by_kind = self.by_kind()
+        by_kind[numbers, IDLE] = idle
+        by_kind[numbers, WORKING] = self._wants[numbers] = idle + rates * each.cost[numbers]
+        result: Floats = column[self.ledger.kind[self.place[part.rows]]]
         return result
 
     def load(self, part: Part) -> Floats:
@@ -316,9 +468,14 @@ class Fleet(FleetRows):
 
     def next_change(self, now: float) -> float:
         """When the first of the loads changes next by itself, after `now`. Times must not go back."""
-        for number in np.flatnonzero(self._following <= now).tolist():
-            self._following[number] = self.loads[number].next_change(now)
-        return float(self._following.min(initial=np.inf))
+        end = self._lines.end
+        # Services that have not come so far yet still have an older piece.
+        late = end <= now
+        if late.any():
+            for number in (late & (self._following <= now)).nonzero()[0].tolist():
+                self._following[number] = self.loads[number].next_change(now)
+            end = np.where(late, self._following, end)
+        return float(end.min(initial=np.inf))
 
     # ---- how it is -------------------------------------------------------------------------------------------------
 
@@ -368,6 +525,12 @@ class Fleet(FleetRows):
             together = spent[own] if busy[own].all() else spent[own][busy[own]]
             found.append(Traffic(served, float(together.sum()) / served if served else math.nan))
         return found
+
+    def moved_memory(self, part: Part) -> Part:
+        """Those whose pods may hold other memory than when they were named here last."""
+        moved = part.numbers[~self._still[part.numbers]]
+        self._still[moved] = self._keeps[moved] & (self.now[moved] >= self.quiet_from[moved])
+        return self.part(moved)
 
     def memory(self, part: Part) -> Floats:
         """Bytes in use, by row: of `measure` no more than that."""

@@ -65,7 +65,8 @@ class PodColumns:
     `keys` name them. `ready`: whether they get work. `speed`: of a core of their node, relative to the core in which
     costs are stated. `started`: when the container started, `ready_since`: since when it is ready, both in seconds
     since the start of the run, NaN for not yet. `startup`: how long its start-up work takes, seconds, NaN for what the
-    model says. `place`: a number of the caller's own. A single value stands for all rows. Raises FieldError.
+    model says. `place`: the row in which the caller keeps the pod as long as it lives, None to leave that to the fleet.
+    A single value stands for all rows. Raises FieldError.
     """
 
     __slots__ = ("keys", "place", "ready", "ready_since", "rows", "speed", "started", "startup")
@@ -79,7 +80,7 @@ class PodColumns:
         started: ArrayLike = 0.0,
         ready_since: ArrayLike = 0.0,
         startup: ArrayLike = math.nan,
-        place: ArrayLike = 0,
+        place: Ints | Sequence[int] | None = None,
     ) -> None:
         self.keys = tuple(keys)
         self.rows = {key: row for row, key in enumerate(self.keys)}
@@ -91,7 +92,7 @@ class PodColumns:
         self.startup: Floats = np.broadcast_to(np.asarray(startup, dtype=np.float64), shape)
         self.ready: Booleans = np.broadcast_to(np.asarray(ready, dtype=np.bool_), shape) & ~np.isnan(self.started)
         self.speed: Floats = np.broadcast_to(np.asarray(speed, dtype=np.float64), shape)
-        self.place: Ints = np.broadcast_to(np.asarray(place, dtype=np.int64), shape)
+        self.place: Ints | None = None if place is None else np.asarray(place, dtype=np.int64)
         if self.keys:
             above("speed", float(self.speed.min()))
 

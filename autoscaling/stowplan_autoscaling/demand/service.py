@@ -172,7 +172,7 @@ class Service:
     def cpu_seconds(self) -> Floats:
         """Per pod: core seconds used since the pod was first named."""
         self.fleet.settle(self._part)
-        return self.fleet.used[self.own].copy()
+        return self.fleet.ledger.seconds[self.fleet.place[self.own]]
 
     @property
     def bound(self) -> Bound:
@@ -192,6 +192,11 @@ class Service:
     def cpu_demand(self) -> Floats:
         """Cores that each pod would use now if nobody else were on its node, and it had no limit."""
         return self.fleet.want(self._part)[: len(self.pods)]
+
+    @property
+    def wanted(self) -> float:
+        """Cores that all pods together want, as found last."""
+        return float(self.fleet.wanted[self.own].sum())
 
     # ---- how it is -------------------------------------------------------------------------------------------------
 

@@ -134,20 +134,19 @@ class ContainerTable:
         moment = self._rhythm.moment[rows]
         seen = moment != NEVER
         rows, moment = rows[seen], moment[seen]
-        self._count(rows[moment > self._counted_to[rows]])
-        self._weigh(rows[moment > self.points.time[rows]])
+        # What was counted but not answered is weighed again.
+        self._take_in(rows[(moment > self._counted_to[rows]) | (moment > self.points.time[rows])])
         return rows, moment, self._cpu[rows], self._memory[rows]
 
-    def _count(self, rows: Ints) -> None:
-        """Bring the CPU counters to the moment of the latest housekeeping."""
+    def _take_in(self, rows: Ints) -> None:
+        """Bring the CPU counters to the moment of the latest housekeeping, and take the memory of that moment."""
+        if not rows.size:
+            return
         until = self._rhythm.moment[rows]
-        seconds = self._usage.cpu_seconds_of(self._handles(rows), self._counted_to[rows], until)
+        seconds, size = self._usage.use_of(self._handles(rows), self._counted_to[rows], until)
         self._cpu[rows] += np.rint(seconds * self._cpu_share[rows] * 1e9).astype(np.int64)
-        self._counted_to[rows] = until
-
-    def _weigh(self, rows: Ints) -> None:
-        size = self._usage.memory_of(self._handles(rows), self._rhythm.moment[rows])
         self._memory[rows] = np.rint(size * self._memory_share[rows]).astype(np.int64)
+        self._counted_to[rows] = until
 
     def _handles(self, rows: Ints) -> Ints:
         """What the source calls the pods of rows."""

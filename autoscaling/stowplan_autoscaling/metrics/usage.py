@@ -55,12 +55,11 @@ class UsageBatch(Protocol):
         """The handles of pods, UNKNOWN for those that have none."""
         ...
 
-    def cpu_seconds_of(self, handles: Ints, a: Ints, b: Ints) -> Floats:
-        """CPU time of pod i in [a[i], b[i]), in core seconds; 0 if it is unknown. A pod can occur more than once."""
-        ...
+    def use_of(self, handles: Ints, a: Ints, b: Ints) -> tuple[Floats, Ints]:
+        """CPU time of pod i in [a[i], b[i]), in core seconds, and its working set at b[i], in bytes.
 
-    def memory_of(self, handles: Ints, t: Ints) -> Ints:
-        """Working set of pod i at t[i], in bytes; 0 if it is unknown."""
+        Both 0 if it is unknown. A pod can occur more than once.
+        """
         ...
 
 
@@ -88,13 +87,10 @@ class EachPod:
                 self._uids.append(uid)
         return np.fromiter((self._handles[uid] for uid in pod_uids), np.int64, len(pod_uids))
 
-    def cpu_seconds_of(self, handles: Ints, a: Ints, b: Ints) -> Floats:
-        ask, uids = self._source.cpu_seconds, [self._uids[handle] for handle in handles.tolist()]
-        return np.fromiter(map(ask, uids, a.tolist(), b.tolist()), np.float64, len(uids))
-
-    def memory_of(self, handles: Ints, t: Ints) -> Ints:
-        uids = [self._uids[handle] for handle in handles.tolist()]
-        return np.fromiter(map(self._source.memory, uids, t.tolist()), np.int64, len(uids))
+    def use_of(self, handles: Ints, a: Ints, b: Ints) -> tuple[Floats, Ints]:
+        uids, ends = [self._uids[handle] for handle in handles.tolist()], b.tolist()
+        seconds = np.fromiter(map(self._source.cpu_seconds, uids, a.tolist(), ends), np.float64, len(uids))
+        return seconds, np.fromiter(map(self._source.memory, uids, ends), np.int64, len(uids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,16 @@ A model of demand runs forward: it has each pod's cumulated CPU time and memory 
 of the last minute. `UsageHistory` stands between the two:
 
     history = UsageHistory(keep=server.history)
-    history.record("default/web", uids, now, service.cpu_seconds, memory)     # at each look at the model
+    history.assign(row, history.load("default/web"), uid)              # a pod of that load is in that row from now on
+    history.note(loads, now, cpu_seconds, memory)                      # at each look at the models of some loads
     MetricsServer(usage=history, ...)
 
 Between two looks CPU time grows in a straight line, so that the integral over whole intervals between looks is exact;
 memory keeps the value of the look before. Note a look when pods come or go, and whenever their use may have changed.
 
-Pods of one load are looked at together. There is one row per pod with what it had at the latest looks of its load;
-`record_many` notes looks at any number of loads in a few array operations.
+The caller has the use of all pods in columns, and says which row is whose. A look keeps a copy of the columns whole
+(a slot), whichever loads it is about: copying a column is quicker than picking rows. Loads know which slots hold their
+looks.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ _GAP: Final = SECOND
 """Looks that are closer together are thinned out, which bounds the room that they take."""
 _FIRST_LOOKS: Final = 8
 _FIRST_ROWS: Final = 64
+_FIRST_SLOTS: Final = 16
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -45,8 +48,8 @@ class _Order(NamedTuple):
 
     def looks_up_to(self, load: Ints, t: Ints) -> Ints:
         """How many looks of load[i] were at t[i] or before."""
-        moved = np.clip(t - self.origin, -1, self.span - 2) + load * self.span
-        found: Ints = np.searchsorted(self.moments, moved, "right") - self.first[load]
+        moved = np.minimum(np.maximum(t - self.origin, -1), self.span - 2) + load * self.span
+        found: Ints = self.moments.searchsorted(moved, "right") - self.first[load]
         return found
 
 
@@ -58,119 +61,156 @@ class UsageHistory:
         self._numbers: dict[str, int] = {}
         self._times: Ints = np.zeros((0, _FIRST_LOOKS), np.int64)
         """By load: when its latest looks were; as many of them as `_count` says."""
+        self._slots: Ints = np.zeros((0, _FIRST_LOOKS), np.int64)
+        """By load: where these looks are."""
         self._count: Ints = np.zeros(0, np.int64)
         self._rows: dict[str, int] = {}
-        # Row 0 is nobody's: what has no pod may be noted there.
-        self._free = list(range(_FIRST_ROWS - 1, 0, -1))
         self._load: Ints = np.full(_FIRST_ROWS, UNKNOWN)
-        self._last: Ints = np.zeros(_FIRST_ROWS, np.int64)
-        """By row: the last look that named the pod. It keeps what it had then."""
-        self._cpu: Floats = np.zeros((_FIRST_ROWS, _FIRST_LOOKS))
-        self._memory: Floats = np.zeros((_FIRST_ROWS, _FIRST_LOOKS))
+        self._cpu: Floats = np.zeros((_FIRST_SLOTS, _FIRST_ROWS))
+        """By slot and row."""
+        self._memory: Floats = np.zeros((_FIRST_SLOTS, _FIRST_ROWS))
+        self._uses: Ints = np.zeros(_FIRST_SLOTS, np.int64)
+        """By slot: how many looks of loads are there."""
+        self._free = list(range(_FIRST_SLOTS - 1, -1, -1))
+        """Slots that may be free; some others are, too."""
+        self._newest = UNKNOWN
+        """The slot of the latest look."""
+        self._now = 0
         self._order: _Order | None = None
         self.epoch = 0
         """See UsageBatch."""
 
-    # ---- looks
+    # ---- whose rows are whose
 
     def load(self, name: str) -> int:
         """The number of a load."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self._numbers)
-            self._times = np.concatenate([self._times, np.zeros((1, self._times.shape[1]), np.int64)])
+            one = np.zeros((1, self._times.shape[1]), np.int64)
+            self._times, self._slots = np.concatenate([self._times, one]), np.concatenate([self._slots, one])
             self._count = np.append(self._count, 0)
         return number
 
-    def row(self, load: int, uid: str) -> int:
-        """The row of a pod of a load: the same as long as it is named at the looks."""
-        row = self._rows.get(uid)
-        if row is None:
-            if not self._free:
-                self._sweep()
-            if not self._free:
-                self._grow()
-            row = self._rows[uid] = self._free.pop()
-            self._load[row], self._last[row] = load, max(int(self._count[load]) - 1, 0)
-            self._cpu[row] = self._memory[row] = 0
-        return row
+    def assign(self, row: int, load: int, uid: str) -> None:
+        """The row belongs to a pod of this load from now on. A pod takes along what it used in another row."""
+        if row >= len(self._load):
+            self._widen(row + 1)
+        before = self._rows.get(uid)
+        if before is None:
+            self._cpu[:, row] = self._memory[:, row] = 0
+        elif before != row:
+            self._cpu[:, row], self._memory[:, row] = self._cpu[:, before], self._memory[:, before]
+            self._load[before] = UNKNOWN
+            self.epoch += 1
+        self._rows[uid] = row
+        self._load[row] = load
 
-    def record(self, load: str, pod_uids: Sequence[str], now: int, cpu_seconds: Floats, memory: Floats) -> None:
-        """Note the core seconds since their start and the bytes of all pods of a load. `now` must not go back."""
-        number = self.load(load)
-        rows = np.array([self.row(number, uid) for uid in pod_uids], np.int64)
-        self.record_many(np.array([number]), now, np.zeros_like(rows), rows, cpu_seconds, memory)
+    def release(self, uid: str) -> None:
+        """Nobody asks about the pod any more."""
+        row = self._rows.pop(uid, None)
+        if row is not None:
+            self._load[row] = UNKNOWN
 
-    def record_many(self, loads: Ints, now: int, of: Ints, rows: Ints, cpu_seconds: Floats, memory: Floats) -> None:
-        """The same for several loads: pod i has rows[i], and belongs to loads[of[i]]."""
-        look = self._looks(loads, now)[of]
-        missed = np.flatnonzero((self._last[rows] < look - 1) & (rows > 0))
-        if missed.size:
-            self._fill(rows[missed], look[missed])
-        self._cpu[rows, look], self._memory[rows, look] = cpu_seconds, memory
-        self._last[rows] = look
+    def _widen(self, rows: int) -> None:
+        more = max(rows, 2 * len(self._load)) - len(self._load)
+        self._load = np.concatenate([self._load, np.full(more, UNKNOWN)])
+        self._cpu = np.pad(self._cpu, ((0, 0), (0, more)))
+        self._memory = np.pad(self._memory, ((0, 0), (0, more)))
+
+    # ---- looks
+
+    def note(self, loads: Ints, now: int, cpu_seconds: Floats, memory: Floats) -> None:
+        """Note the core seconds since their start and the bytes of all pods of some loads. `now` must not go back.
+
+        Both columns go by row; in the rows of other loads they hold what these had at their last look.
+        """
+        if now < self._now:
+            raise ValueError(f"cannot go back from {self._now} to {now}")
+        slot = self._slot(now)
+        size = len(cpu_seconds)
+        if size > len(self._load):
+            self._widen(size)
+        self._cpu[slot, :size], self._memory[slot, :size] = cpu_seconds, memory
+        self._look(loads, now, slot)
         self._order = None
 
-    def _fill(self, rows: Ints, look: Ints) -> None:
-        """Pods that are back kept what they had at the looks that did not name them."""
-        for row, last, new in zip(rows.tolist(), self._last[rows].tolist(), look.tolist(), strict=True):
-            for column in (self._cpu, self._memory):
-                column[row, last + 1 : new] = column[row, last]
-
-    def _looks(self, loads: Ints, now: int) -> Ints:
-        """A new look at each load, or the one before if it came too soon after its own predecessor."""
+    def _look(self, loads: Ints, now: int, slot: int) -> None:
+        """A new look at each load, or the one before moved to now if it came too soon after its own predecessor."""
         count = self._count[loads]
-        last = np.where(count > 0, self._times[loads, count - 1], now)
-        if (last > now).any():
-            raise ValueError(f"cannot go back from {last.max()} to {now}")
-        soon = (count > 1) & (last - self._times[loads, count - 2] < _GAP)
-        again = (count > 0) & ((last == now) | soon)
-        full = ~again & (count == self._times.shape[1])
-        if full.any():
-            self._make_room(loads[full], now - self._keep)
+        last = self._times[loads, count - 1]
+        again = (count > 0) & ((last == now) | ((count > 1) & (last - self._times[loads, count - 2] < _GAP)))
+        moved = loads[again]
+        if moved.size:
+            self._leave(self._slots[moved, count[again] - 1])
+        full = loads[~again & (count == self._times.shape[1])]
+        if full.size:
+            self._make_room(full, now - self._keep)
         self._count[loads] += ~again
-        look: Ints = self._count[loads] - 1
-        self._times[loads, look] = now
-        return look
+        look = self._count[loads] - 1
+        self._times[loads, look], self._slots[loads, look] = now, slot
+        self._uses[slot] += len(loads)
+
+    def _leave(self, slots: Ints) -> None:
+        """So many looks are no longer in these slots."""
+        self._uses -= np.bincount(slots, minlength=len(self._uses))
+
+    def _slot(self, now: int) -> int:
+        """Where a look of now goes: one slot for all looks of a moment."""
+        if self._newest != UNKNOWN and now == self._now:
+            return self._newest
+        self._now = now
+        if not self._free:
+            self._free = self._unused()
+        if not self._free:
+            self._forget(now - self._keep)
+            self._free = self._unused()
+        if not self._free:
+            self._add_slots()
+        self._newest = self._free.pop()
+        return self._newest
+
+    def _unused(self) -> list[int]:
+        free = np.flatnonzero(self._uses == 0)
+        found: list[int] = free[free != self._newest][::-1].tolist()
+        return found
+
+    def _add_slots(self) -> None:
+        size = len(self._uses)
+        self._free = list(range(2 * size - 1, size - 1, -1))
+        self._uses = np.concatenate([self._uses, np.zeros(size, np.int64)])
+        self._cpu = np.concatenate([self._cpu, np.zeros_like(self._cpu)])
+        self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
+
+    def _forget(self, oldest: int) -> None:
+        """Drop what nobody asks for any more; loads without a newer look have what they had in the newest slot, too."""
+        every = np.arange(len(self._count))
+        self._drop(every, self._older(every, oldest))
+        idle = every[(self._count == 1) & (self._times[:, 0] <= oldest)]
+        self._leave(self._slots[idle, 0])
+        self._slots[idle, 0] = self._newest
+        self._uses[self._newest] += len(idle)
 
     def _make_room(self, loads: Ints, oldest: int) -> None:
         """Drop the looks older than `oldest`, but for the last of them; double the room if that is not much."""
-        count, width = self._count[loads], self._times.shape[1]
-        dropped = np.maximum((self._times[loads] <= oldest).sum(axis=1) - 1, 0)
-        if int((count - dropped).max()) > width // 2:
-            for name in ("_times", "_cpu", "_memory"):
-                setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, width))))
+        dropped, width = self._older(loads, oldest), self._times.shape[1]
+        if int((self._count[loads] - dropped).max()) > width // 2:
+            self._times, self._slots = (np.pad(each, ((0, 0), (0, width))) for each in (self._times, self._slots))
+        self._drop(loads, dropped)
+
+    def _older(self, loads: Ints, oldest: int) -> Ints:
+        """How many looks of each load there are before the last one that is older than that."""
+        is_look = np.arange(self._times.shape[1]) < self._count[loads][:, None]
+        older: Ints = (is_look & (self._times[loads] <= oldest)).sum(axis=1) - 1
+        return np.maximum(older, 0)
+
+    def _drop(self, loads: Ints, dropped: Ints) -> None:
+        """Forget the first looks of loads."""
         gone = np.zeros(len(self._count), np.int64)
         gone[loads] = dropped
-        self._times = _moved(self._times, gone)
+        self._leave(self._slots[np.arange(self._times.shape[1]) < gone[:, None]])
+        self._times, self._slots = _moved(self._times, gone), _moved(self._slots, gone)
         self._count = self._count - gone
-        rows = np.flatnonzero(self._load != UNKNOWN)
-        moved = rows[gone[self._load[rows]] > 0]
-        by_row = gone[self._load[moved]]
-        self._cpu[moved], self._memory[moved] = _moved(self._cpu[moved], by_row), _moved(self._memory[moved], by_row)
-        self._last[moved] = np.maximum(self._last[moved] - by_row, 0)
-
-    def _sweep(self) -> None:
-        """Forget pods that are not named any more and whose last use is older than anybody asks."""
-        rows = np.flatnonzero(self._load != UNKNOWN)
-        load, last = self._load[rows], self._last[rows]
-        newest = self._times[load, np.maximum(self._count[load] - 1, 0)]
-        gone = self._times[load, last] <= newest - self._keep
-        old = set(rows[gone].tolist())
-        if not old:
-            return
-        self.epoch += 1
-        self._load[rows[gone]] = UNKNOWN
-        for uid in [uid for uid, row in self._rows.items() if row in old]:
-            self._free.append(self._rows.pop(uid))
-
-    def _grow(self) -> None:
-        size = len(self._load)
-        self._free.extend(range(2 * size - 1, size - 1, -1))
-        self._load = np.concatenate([self._load, np.full(size, UNKNOWN)])
-        for name in ("_last", "_cpu", "_memory"):
-            column = getattr(self, name)
-            setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
 
     # ---- UsageBatch
 
@@ -178,47 +218,43 @@ class UsageHistory:
         """See UsageBatch.handles: the rows."""
         return np.array([self._rows.get(uid, UNKNOWN) for uid in pod_uids], np.int64)
 
-    def cpu_seconds_of(self, handles: Ints, a: Ints, b: Ints) -> Floats:
-        """See UsageBatch.cpu_seconds_of; unknown pods have used nothing."""
-        used = np.zeros(len(handles))
+    def use_of(self, handles: Ints, a: Ints, b: Ints) -> tuple[Floats, Ints]:
+        """See UsageBatch.use_of; unknown pods have used nothing."""
         known = self._known(handles)
-        if not known.size:
-            return used
-        used[known] = self._at(handles[known], b[known]) - self._at(handles[known], a[known])
-        return used
-
-    def memory_of(self, handles: Ints, t: Ints) -> Ints:
-        """See UsageBatch.memory_of."""
-        size = np.zeros(len(handles), np.int64)
-        known = self._known(handles)
-        if not known.size:
-            return size
-        rows = handles[known]
-        load, last = self._load[rows], self._last[rows]
-        before = np.maximum(self._ordered().looks_up_to(load, t[known]) - 1, 0)
-        after = np.minimum(before + 1, self._count[load] - 1)
-        found = self._memory[rows, np.minimum(before, last)]
-        following = self._memory[rows, np.minimum(after, last)]
-        size[known] = np.rint(np.where(found > 0, found, following))
-        return size
+        if 0 < known.size == len(handles):
+            return self._use(handles, a, b)
+        used, size = np.zeros(len(handles)), np.zeros(len(handles), np.int64)
+        if known.size:
+            used[known], size[known] = self._use(handles[known], a[known], b[known])
+        return used, size
 
     def _known(self, handles: Ints) -> Ints:
         """Where the pods are that have been looked at."""
-        rows = np.maximum(handles, 0)
-        load = self._load[rows]
         if not len(self._count):
             return np.zeros(0, np.int64)
+        load = self._load[handles]
         return np.flatnonzero((handles != UNKNOWN) & (load != UNKNOWN) & (self._count[load] > 0))
 
-    def _at(self, rows: Ints, t: Ints) -> Floats:
+    def _use(self, rows: Ints, a: Ints, b: Ints) -> tuple[Floats, Ints]:
+        load = self._load[rows]
+        up_to = self._ordered().looks_up_to(load, b)
+        used = self._at(rows, load, b, up_to) - self._at(rows, load, a, self._ordered().looks_up_to(load, a))
+        before = np.maximum(up_to - 1, 0)
+        found = self._memory[self._slots[load, before], rows]
+        nothing = found <= 0
+        if nothing.any():
+            # A pod that was not there at that look has the memory of the look after.
+            after = np.minimum(before + 1, self._count[load] - 1)
+            found = np.where(nothing, self._memory[self._slots[load, after], rows], found)
+        return used, np.rint(found).astype(np.int64)
+
+    def _at(self, rows: Ints, load: Ints, t: Ints, up_to: Ints) -> Floats:
         """Cumulated CPU at t[i]; as at the first look before it, as at the last after it."""
-        load, last = self._load[rows], self._last[rows]
-        final = self._count[load] - 1
-        after = np.minimum(np.maximum(self._ordered().looks_up_to(load, t), 1), final)
+        after = np.minimum(np.maximum(up_to, 1), self._count[load] - 1)
         before = np.maximum(after - 1, 0)
         start, end = self._times[load, before], self._times[load, after]
-        part = np.clip((t - start) / np.maximum(end - start, 1), 0.0, 1.0)
-        low, high = self._cpu[rows, np.minimum(before, last)], self._cpu[rows, np.minimum(after, last)]
+        part = np.minimum(np.maximum((t - start) / np.maximum(end - start, 1), 0.0), 1.0)
+        low, high = self._cpu[self._slots[load, before], rows], self._cpu[self._slots[load, after], rows]
         value: Floats = low + part * (high - low)
         return value
 

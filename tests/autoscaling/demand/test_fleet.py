@@ -41,7 +41,7 @@ def pods_of(random: Random, number: int, now: float) -> PodColumns:
         ready=[random.random() < 0.8 for _ in names],
         started=started,
         ready_since=[random.choice([0.0, now]) for _ in names],
-        place=[name + 1 for name in names],
+        place=[12 * number + name + 1 for name in names],
     )
 
 
@@ -124,6 +124,8 @@ def test_series_read_together_are_what_they_are_alone() -> None:
     numbers = np.arange(len(series))
     for time in (0.0, 4.9, 5.0, 20.0, 34.999, 35.0, 64.0, 65.0, 81.5):
         times = np.full(len(series), time)
-        assert lines.at(numbers, times) == pytest.approx([each.at(time) for each in series], rel=1e-12)
-        assert lines.slope(numbers, times).tolist() == [each.slope(time) for each in series]
-        assert lines.next_change(numbers, times).tolist() == [each.next_change(time) for each in series]
+        values, slopes, ends = lines.pieces(numbers, times)
+        assert values == pytest.approx([each.at(time) for each in series], rel=1e-12)
+        assert lines.at(numbers, times).tolist() == values.tolist()
+        assert slopes.tolist() == [each.slope(time) for each in series]
+        assert ends.tolist() == [each.next_change(time) for each in series]

@@ -22,14 +22,15 @@ class Lines:
     def __init__(self) -> None:
         self._series: list[Series] = []
         self._start: Floats = np.zeros(0)
-        self._end: Floats = np.zeros(0)
+        self.end: Floats = np.zeros(0)
+        """When each of the present pieces ends."""
         self._value: Floats = np.zeros(0)
         self._slope: Floats = np.zeros(0)
 
     def add(self, series: Series) -> None:
         """One more."""
         self._series.append(series)
-        for name, first in (("_start", 0.0), ("_end", -math.inf), ("_value", 0.0), ("_slope", 0.0)):
+        for name, first in (("_start", 0.0), ("end", -math.inf), ("_value", 0.0), ("_slope", 0.0)):
             setattr(self, name, np.append(getattr(self, name), first))
 
     def at(self, numbers: Ints, times: Floats) -> Floats:
@@ -38,22 +39,17 @@ class Lines:
         value: Floats = self._value[numbers] + self._slope[numbers] * (times - self._start[numbers])
         return np.maximum(value, 0.0)
 
-    def slope(self, numbers: Ints, times: Floats) -> Floats:
-        """How fast each changes from its time on, per second."""
-        self._turn(numbers, times)
-        return self._slope[numbers]
-
-    def next_change(self, numbers: Ints, times: Floats) -> Floats:
-        """The first moment after its time at which each jumps or bends; infinity if it never does again."""
-        self._turn(numbers, times)
-        return self._end[numbers]
+    def pieces(self, numbers: Ints, times: Floats) -> tuple[Floats, Floats, Floats]:
+        """The value of each at its time, how fast it changes from then on, per second, and until when it goes on so."""
+        value = self.at(numbers, times)
+        return value, self._slope[numbers], self.end[numbers]
 
     def _turn(self, numbers: Ints, times: Floats) -> None:
         """Take up the pieces that hold at these times."""
-        over = self._end[numbers] <= times
+        over = self.end[numbers] <= times
         if not over.any():
             return
         for number, time in zip(numbers[over].tolist(), times[over].tolist(), strict=True):
             piece = self._series[number].line(time)
-            self._start[number], self._end[number] = piece.start, piece.end
+            self._start[number], self.end[number] = piece.start, piece.end
             self._value[number], self._slope[number] = piece.value, piece.slope
