@@ -138,7 +138,7 @@ def test_a_failure_says_all_that_is_needed_to_look_at_it(monkeypatch: pytest.Mon
     """Seed, step, invariant, the story of the pod, the last lines and a command."""
     monkeypatch.setattr(writes.PodWrites, "is_busy", lambda self, uid: False)
     monkeypatch.setattr(bindings.Bindings, "seen", lambda self, pod: None)
-    text = _first_failure(range(60))
+    text = _first_failure(range(60), frozenset({Fault.LOST_ANSWER, Fault.THIEF, Fault.NODE_CHANGED}), eagerness=3)
     assert text.startswith("seed ")
     assert ", step " in text
     assert "the story of default/" in text
