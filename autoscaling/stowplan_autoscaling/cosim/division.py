@@ -228,7 +228,7 @@ class Division:
         plan.top = plan.top.copy()
         dirty = {*changed.tolist(), *old[was].tolist()}
         # What those who are gone asked for goes from the nodes where they were.
-        plan.together -= np.bincount(old, weights=plan.asked[renewed], minlength=len(plan.together))
+        plan.together -= _by_node(old, plan.asked[renewed], len(plan.together))
         plan.asked[renewed] = plan.entitled[renewed] = plan.quota[renewed] = 0.0
         for row, node, had in zip(renewed.tolist(), old.tolist(), was.tolist(), strict=True):
             if had:
@@ -285,7 +285,7 @@ class Division:
     def _ask_all(self, plan: Plan) -> None:
         plan.wanted = self._wants(plan, slice(None))
         plan.asked = np.minimum(plan.wanted, plan.quota)
-        plan.together = np.bincount(plan.node, weights=plan.asked, minlength=len(plan.whole)).astype(np.float64)
+        plan.together = _by_node(plan.node, plan.asked, len(plan.whole))
 
     def _ask(self, plan: Plan, rows: Ints) -> None:
         """What these rows ask for, and what it makes of their nodes."""
@@ -295,7 +295,7 @@ class Division:
             plan.wanted = plan.wanted.copy()
             plan.wanted[rows] = wanted
         asked = np.minimum(wanted, plan.quota[rows])
-        plan.together += np.bincount(node, weights=asked - plan.asked[rows], minlength=count)
+        plan.together += _by_node(node, asked - plan.asked[rows], count)
         plan.asked[rows] = asked
 
     def _wants(self, plan: Plan, rows: Ints | slice) -> Floats:
@@ -332,3 +332,8 @@ class Division:
         changed = rows[before.available(rows) != plan.available(rows)]
         found.update(self._roster.workload[changed].tolist())
         return np.array(sorted(found), np.int64)
+
+
+def _by_node(node: Ints, amounts: Floats, count: int) -> Floats:
+    """Sums for so many nodes. Rows without a pod are on node 0, even where there is no node at all."""
+    return np.bincount(node, weights=amounts, minlength=count).astype(np.float64)[:count]

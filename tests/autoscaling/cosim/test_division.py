@@ -140,3 +140,17 @@ def test_a_row_that_is_kept_is_nobody_elses_until_it_is_free() -> None:
     assert roster.add(a_pod(2, "n0", SIMPLE[0]), 0) != row
     roster.free(row)
     assert roster.add(a_pod(3, "n0", SIMPLE[0]), 0) == row
+
+
+def test_a_cluster_may_begin_without_a_node() -> None:
+    """A look at nothing, then nodes come, and a pod."""
+    nodes = NodeColumns()
+    roster = Roster(nodes)
+    roster.division.put(roster.division.plan(None))
+    nodes.put(a_node("n0", "2"))
+    nodes.put(a_node("n1", "4"))
+    roster.division.put(roster.division.plan(np.zeros(0, np.int64)))
+    row = roster.add(a_pod(1, "n1", SIMPLE[0]), 0)
+    roster.demand[row] = 1.5
+    roster.division.put(roster.division.plan(np.array([row])))
+    assert (roster.division.available[row], roster.division.granted[row]) == (4.0, 1.5)
