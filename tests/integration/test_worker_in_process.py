@@ -78,6 +78,13 @@ class Running:
                         return
                 await asyncio.sleep(0.05)
 
+    async def page_with(self, path: str, text: str) -> str:
+        """A page as soon as it has a text. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE):
+            while text not in (page := await self.page(path)):
+                await asyncio.sleep(0.05)
+        return str(page)
+
     async def create(self, *pods: dict[str, Any]) -> None:
         await asyncio.to_thread(create_all, self.plane, pods)
 

@@ -77,6 +77,13 @@ class Application(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's; where the reader of a pipe has gone, `main` ends it. Click itself would exit with 1 at once."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderLeftError from None
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -105,8 +112,8 @@ class Application(click.Group):
         except click.Abort:
             click.echo("stowplan: interrupted", err=True)
             sys.exit(INTERRUPTED)
-        except BrokenPipeError:
-            # As click has it in most cases: who reads no further has seen enough.
+        except (BrokenPipeError, _ReaderLeftError):
+            # Who reads no further has seen enough.
             _drop_output()
             code = 0
         except OSError as failure:
@@ -116,6 +123,10 @@ class Application(click.Group):
             click.echo(f"stowplan: error: {one_line(where)}cannot be written: {failure.strerror}", err=True)
             code = Failure.exit_code
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class _ReaderLeftError(Exception):
+    """Nobody reads standard output any more."""
 
 
 @contextmanager

@@ -173,6 +173,38 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(tmp_path: Path) -> None
     assert (errors, process.returncode) == ("", 0)
 
 
+def test_a_reader_that_has_gone_before_is_none_either() -> None:
+    """The write inside of a command fails then, not the last flush."""
+    code = """
+import sys
+import click
+from stowplan_operator.cli.application import Application
+
+@click.command
+def talk() -> None:
+    for _ in range(100):
+        sys.stdout.write("x" * 10_000)
+
+app = Application("app")
+app.get_command = lambda ctx, name: talk
+sys.stdin.readline()
+app.main(["talk"])
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, errors = process.communicate("go\n", timeout=60)
+    assert (errors, process.returncode) == ("", 0)
+
+
 def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     """Not only inside of click's runner."""
     done = stowplan("simulate", str(tmp_path / "none.yaml"))
