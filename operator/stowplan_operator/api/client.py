@@ -32,6 +32,9 @@ TIMEOUT: Final = 10.0
 CONNECTIONS: Final = 64
 """Calls at a time; more only wait in the API server: beyond 32 binds in flight nothing but latency grows."""
 
+_GOODBYE: Final = 0.1
+"""Seconds in which the connections of a client that is closed come to their end."""
+
 _RENEW_AFTER_REFUSAL: Final = 5.0
 """Seconds between two renewals that 401 asks for: a wrong credential is no reason to run a plugin with every call."""
 
@@ -82,8 +85,8 @@ class ApiClient:
             if session is not None:
                 await session.close()
         self._calls = self._streams = None
-        # Connections that were cut end in the next turn of the loop.
-        await asyncio.sleep(0)
+        # Connections that were cut end in the next turns of the loop; a watch that was just given up says goodbye first.
+        await asyncio.sleep(_GOODBYE)
 
     def _session(self, limit: int) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=limit, ssl=self._connection.ssl_context)
