@@ -85,7 +85,7 @@ class ApiClient:
             if session is not None:
                 await session.close()
         self._calls = self._streams = None
-        # Connections that were cut end in the next turns of the loop; a watch that was just given up says goodbye first.
+        # Connections that were cut end in later turns of the loop; a watch that was just given up says goodbye first.
         await asyncio.sleep(_GOODBYE)
 
     def _session(self, limit: int) -> aiohttp.ClientSession:
