@@ -123,8 +123,9 @@ class Bookshop:
         """All pods of the bookshop, once each has a node and an event says who placed it. Raises DemoError."""
         deadline = time.monotonic() + 60
         while True:
-            pods = self._kubectl.get("pods", "--namespace", "bookshop")["items"]
+            # Events first: a pod that one tells of has its node in what is read after it.
             events = self._kubectl.get("events.events.k8s.io", "--namespace", "bookshop")["items"]
+            pods = self._kubectl.get("pods", "--namespace", "bookshop")["items"]
             told = {each["regarding"]["name"] for each in events if each["reason"] == "Scheduled"}
             missing = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"] not in told]
             if len(pods) >= JOBS + 5 and not missing:
