@@ -60,7 +60,9 @@ def open_bench(rig: Path, folder: Path) -> Iterator[Bench]:
     # No controllers here: nobody would take the taint off a new node.
     flags = {API_SERVER: (*audit.flags, "--disable-admission-plugins", "TaintNodesByCondition")}
     with ControlPlane(rig, folder, components=(), flags=flags) as plane:
-        create_all(plane, [node(f"node-{number:02d}", cpu="64", memory="256Gi", pods="200") for number in range(NODES)])
+        # The pods of one test are still there in the next, and `make soak` has forty of them on one bench.
+        names = [f"node-{number:02d}" for number in range(NODES)]
+        create_all(plane, [node(name, cpu="256", memory="1Ti", pods="2000") for name in names])
         yield Bench(plane, audit, worker_kubeconfig(plane, folder))
 
 
