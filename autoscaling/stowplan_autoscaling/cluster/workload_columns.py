@@ -50,17 +50,8 @@ class WorkloadColumns:
         """Workloads with a pod that belongs to another one, too."""
         informers.handle("Pod", self._changed)
 
-    def number(self, namespace: str, query: LabelQuery) -> int | None:
-        """The workload of a query's pods; None if one of them belongs to two."""
-        number = self.find(namespace, query)
-        return None if number in self._shared else number
-
-    def sync_asks(self, number: int) -> bool:
-        """A sync looks at a workload; returns whether all of its pods belong to it alone."""
-        return number not in self._shared
-
-    def find(self, namespace: str, query: LabelQuery) -> int:
-        """The number of a query's pods, which holds from then on."""
+    def number(self, namespace: str, query: LabelQuery) -> int:
+        """The workload of a query's pods; the number holds from then on."""
         known = self._known.get((namespace, id(query)))
         return self._find(namespace, query) if known is None else known[1]
 
@@ -74,6 +65,10 @@ class WorkloadColumns:
                 self._put(pod)
         self._known[namespace, id(query)] = query, number
         return number
+
+    def sync_asks(self, number: int) -> bool:
+        """A sync looks at a workload; returns whether all of its pods belong to it alone."""
+        return number not in self._shared
 
     def plain_totals(self, number: int) -> Totals | None:
         """The workload summed up, where nothing depends on the moment; None otherwise."""

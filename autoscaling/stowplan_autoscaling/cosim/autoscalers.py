@@ -348,7 +348,7 @@ class Autoscalers:
         scaled = self._metrics.scaled
         if scaled is not None and scaler.is_common:
             if scaler.number is None:
-                scaler.number = scaled.find(scaler.namespace, scaler.query)
+                scaler.number = scaled.number(scaler.namespace, scaler.query)
             return scaled.oldest(scaler.number)
         return self.asked.oldest.get((scaler.namespace, scaler.query))
 

@@ -55,7 +55,6 @@ def publish(columns: WorkloadColumns, timestamp: int, **values: int) -> None:
 def used(columns: WorkloadColumns, app: str = "web") -> tuple[int, int, int]:
     """Pods with a sample and their usage, and pods without one."""
     number = columns.number("default", QUERIES[app])
-    assert number is not None
     found = totals_of(columns.columns, columns.samples, number, PLAN, RULES, START + 3600 * SECOND)
     return (0, 0, 0) if found is None else (found.counted, found.used, found.missing)
 
@@ -156,16 +155,16 @@ def test_a_pod_that_changes_its_labels_changes_its_workload() -> None:
     assert "default/b" not in columns.columns.rows
 
 
-def test_workloads_that_share_a_pod_have_no_number() -> None:
+def test_workloads_that_share_a_pod_are_no_columns_for_a_sync() -> None:
     """A row belongs to one workload only: both are left to the ordinary way."""
     world = World()
     columns = columns_in(world)
     world.server.create("Pod", ready("a"))
     world.run(1)
-    assert columns.number("default", QUERIES["web"]) == 0
-    assert columns.number("default", LabelQuery.of(LabelSelector())) is None
-    assert columns.number("default", QUERIES["web"]) is None
-    assert columns.number("default", QUERIES["db"]) is not None
+    web, db = columns.number("default", QUERIES["web"]), columns.number("default", QUERIES["db"])
+    assert columns.sync_asks(web)
+    everything = columns.number("default", LabelQuery.of(LabelSelector()))
+    assert [columns.sync_asks(number) for number in (web, everything, db)] == [False, False, True]
 
 
 def test_room_grows_with_the_pods() -> None:

@@ -170,7 +170,7 @@ class HorizontalPodAutoscalers:
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
         if subject.selector is not scale.selector:
             subject.selector, subject.query = scale.selector, parse_selector(scale.selector)
-            subject.number = columns.find(hpa.metadata.namespace, subject.query)
+            subject.number = columns.number(hpa.metadata.namespace, subject.query)
         number = subject.number
         if not columns.sync_asks(number):
             return self.controller.begin(hpa, scale, self._pods, self._metrics, now)
