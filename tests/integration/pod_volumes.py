@@ -64,7 +64,7 @@ class PodVolumes:
             return {
                 path: text for each in source["projected"]["sources"] for path, text in self._files(api, each).items()
             }
-        raise NotImplementedError(f"no volume of a test is like this: {source}")
+        raise ValueError(f"no volume of a test is like this: {source}")
 
     def _account_token(self, api: KubeApi) -> str:
         """A token that is bound to the pod, as its kubelet asks for it; good for an hour, which no test takes."""

@@ -11,6 +11,7 @@ import json
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,7 @@ class ProcessError(Exception):
     """A process ended, or did not do in time what a test waits for; the text has the end of its log."""
 
 
-class StowplanProcess:
+class StowplanProcess(ABC):
     """One process, from `start` to `stop` or `kill`; a context manager that ends it. `start` is the subclass's."""
 
     what: ClassVar[str]
@@ -62,9 +63,9 @@ class StowplanProcess:
 
     # ---- life ----------------------------------------------------------------------------------
 
+    @abstractmethod
     def start(self) -> None:
         """Start it; its log goes on where the one before ended."""
-        raise NotImplementedError
 
     def run(self, command: list[str], env: dict[str, str] | None = None) -> None:
         """Start this command."""
