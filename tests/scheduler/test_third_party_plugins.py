@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,88 +16,42 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from scheduler.third_party_world import (
+    CALLS,
+    RECORDERS,
+    SECOND,
+    Classes,
+    Recorder,
+    SecondRecorder,
+    ThirdRecorder,
+    World,
+    configured,
+    of_kind,
+)
 from stowplan_scheduler.cache.node_view import NodeView
-from stowplan_scheduler.config import ConfigurationError, RawArgs, load_configuration, load_configuration_text
+from stowplan_scheduler.config import ConfigurationError, load_configuration_text
 from stowplan_scheduler.conformance.scenario import First
-from stowplan_scheduler.effects import AttemptFailed, Bind, Effect, Outcome, PreBind, Result, SetTimer
-from stowplan_scheduler.events import EffectDone, ObjectAdded, ObjectUpdated, PermitDecided, TimerFired
-from stowplan_scheduler.framework.cluster_event import EventRegistration
-from stowplan_scheduler.framework.cycle_state import CycleState
+from stowplan_scheduler.effects import AttemptFailed, Bind, Outcome, PreBind, Result, SetTimer
+from stowplan_scheduler.events import EffectDone, ObjectUpdated, PermitDecided, TimerFired
 from stowplan_scheduler.framework.handle import PluginHandle
 from stowplan_scheduler.framework.interface import (
-    BindPlugin,
     FilterPlugin,
     Inputs,
-    PermitPlugin,
-    Plugin,
-    PostBindPlugin,
-    PreBindPlugin,
     PreEnqueuePlugin,
     ReasonIds,
-    ReservePlugin,
     ScorePlugin,
     Scores,
 )
 from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
-from stowplan_scheduler.objects import Node, Pod
 from stowplan_scheduler.plugins.registry import ENTRY_POINT_GROUP, load_third_party
 from stowplan_scheduler.profiles import plugin_traits
 from stowplan_scheduler.queue import Place
 from stowplan_scheduler.scheduler import Scheduler
-from support.builders import PodBuilder, node, pod
+from support.builders import node, pod
 from support.stopwatch import Stopwatch
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/plugins"
-SECOND = 1_000_000_000
-Classes = Mapping[str, type[Plugin]]
-
-
-def configured(classes: Classes, *plugins: str, percentage: int = 0, **points: Any) -> dict[str, Any]:
-    """A configuration with these plugins at every point, in this order."""
-    enabled = [{"name": name} for name in plugins]
-    profile = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": enabled}, **points}}
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [profile],
-    }
-
-
-class World:
-    """A scheduler with plugins of others."""
-
-    def __init__(self, classes: Classes, nodes: list[Node], configuration: Any = None, **options: Any) -> None:
-        raw = configured(classes, *classes) if configuration is None else configuration
-        config = load_configuration(raw, extra_plugins=plugin_traits(classes))
-        self.scheduler = Scheduler(config, First(), third_party=classes, **options)
-        self.now = 0
-        for made in nodes:
-            self.tell(made)
-
-    def tell(self, made: Node | Pod) -> list[Effect]:
-        """Add an object."""
-        return self.scheduler.receive(ObjectAdded(made), self.now)
-
-    def cycle(self) -> list[Effect]:
-        """The next cycle, nothing carried out."""
-        return self.scheduler.run_cycle(self.now)
-
-    def place(self, made: PodBuilder) -> str:
-        """Where a pod goes, or why it goes nowhere; the binding succeeds."""
-        self.tell(made.build())
-        effects = self.cycle()
-        for bind in effects:
-            if isinstance(bind, Bind):
-                self.scheduler.receive(EffectDone(bind.id), self.now)
-        (said,) = [
-            e.node_name if isinstance(e, Bind) else e.message for e in effects if isinstance(e, Bind | AttemptFailed)
-        ]
-        return said
-
-
-def of_kind(effects: list[Effect], kind: Any) -> list[Any]:
-    return [effect for effect in effects if isinstance(effect, kind)]
 
 
 # ---- the worked example ------------------------------------------------------------------
@@ -285,50 +239,19 @@ def test_a_score_out_of_range_fails_the_cycle(monkeypatch: pytest.MonkeyPatch, i
     assert World({"Scorer": Scorer}, [node("a").build()]).place(pod("p")) == "a"
 
 
+def test_scores_that_are_no_whole_numbers_fail_the_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN compares with nothing: it would win by accident."""
+
+    def nonsense(self: Scorer, state: object, view: NodeView) -> Scores:
+        return np.full(view.size, np.nan)
+
+    monkeypatch.setattr(Scorer, "score", nonsense)
+    world = World({"Scorer": Scorer}, [node("a").build(), node("b").build()])
+    said = 'plugin "Scorer" returns scores of type float64, they must be int64'
+    assert world.place(pod("p")) == f"applying score defaultWeights on Score plugins: {said}"
+
+
 # ---- Reserve, Permit, PreBind, PostBind -----------------------------------------------------
-
-CALLS: list[str] = []
-
-
-class Recorder(ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin):
-    """Writes down who is called, and answers what class variables say."""
-
-    name = "First"
-    reserves: ClassVar[Status] = SUCCESS
-    permits: ClassVar[tuple[Status, int]] = (SUCCESS, 0)
-    pre_binds: ClassVar[Status] = SKIP
-
-    def __init__(self, args: object, handle: PluginHandle) -> None:
-        pass
-
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        CALLS.append(f"{self.name} reserve {node_name}")
-        return self.reserves
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        CALLS.append(f"{self.name} unreserve {node_name}")
-
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, int]:
-        CALLS.append(f"{self.name} permit {node_name}")
-        return self.permits
-
-    def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        CALLS.append(f"{self.name} prebind {node_name}")
-        return self.pre_binds
-
-    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        CALLS.append(f"{self.name} postbind {node_name}")
-
-
-class SecondRecorder(Recorder):
-    name = "Second"
-
-
-class ThirdRecorder(Recorder):
-    name = "Third"
-
-
-RECORDERS: Classes = {"First": Recorder, "Second": SecondRecorder, "Third": ThirdRecorder}
 
 
 @pytest.fixture(autouse=True)
@@ -491,207 +414,3 @@ def test_hooks_hear_of_every_call_of_a_plugin() -> None:
     assert {nanoseconds for _, point, _, nanoseconds in watch.calls if point not in {"PreBind", "Bind"}} == {1}
     assert {("NodePorts", "PreFilter", "Skip"), ("Judge", "Filter", "Success")} <= statuses
     assert ("DefaultBinder", "Bind", "Success") in statuses
-
-
-class RaisesOnce(ReservePlugin, PermitPlugin):
-    """Breaks its contract at the first call of one point."""
-
-    name = "RaisesOnce"
-    point: ClassVar[str]
-    left: ClassVar[int]
-    given_back: ClassVar[list[str]]
-
-    def __init__(self, args: object, handle: PluginHandle) -> None:
-        pass
-
-    def _called(self, point: str) -> None:
-        if point == self.point and self.left:
-            type(self).left -= 1
-            raise KeyError("a mistake of the author's")
-
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("reserve")
-        return SUCCESS
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self.given_back.append(node_name)
-
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, int]:
-        self._called("permit")
-        return SUCCESS, 0
-
-
-@pytest.mark.parametrize("point", ["reserve", "permit"])
-def test_a_plugin_that_raises_takes_neither_the_pod_nor_its_room(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller sees the exception; a worker that goes on finds the pod in back-off and places it later."""
-    monkeypatch.setattr(RaisesOnce, "point", point, raising=False)
-    monkeypatch.setattr(RaisesOnce, "left", 1, raising=False)
-    monkeypatch.setattr(RaisesOnce, "given_back", [], raising=False)
-    classes: Classes = {"RaisesOnce": RaisesOnce}
-    world = World(classes, [node("n").build()], configured(classes, "NodeResourcesFit", "RaisesOnce"))
-    scheduler = world.scheduler
-    world.tell(pod("p").req(cpu="3").build())
-    with pytest.raises(KeyError, match="a mistake of the author's"):
-        world.cycle()
-    assert (scheduler.cache.pod_count, scheduler.queue.counts()[Place.IN_FLIGHT]) == (0, 0)
-    assert RaisesOnce.given_back == ["n"]
-    world.now += 2 * SECOND
-    effects = scheduler.receive(TimerFired(), world.now)
-    assert [failed.message for failed in of_kind(effects, AttemptFailed)] == ['KeyError: "a mistake of the author\'s"']
-    assert [bind.node_name for bind in of_kind(world.cycle(), Bind)] == ["n"]
-
-
-# ---- what breaks outside of the choice of a node -----------------------------------------
-
-
-class BreaksAt(PreEnqueuePlugin, ReservePlugin, PreBindPlugin, BindPlugin, PostBindPlugin):
-    """Breaks its contract at one point, `left` times."""
-
-    name = "BreaksAt"
-    point: ClassVar[str]
-    left: ClassVar[int]
-
-    def __init__(self, args: object, handle: PluginHandle) -> None:
-        pass
-
-    def _called(self, point: str) -> None:
-        if point == self.point and self.left:
-            type(self).left -= 1
-            raise KeyError("a mistake of the author's")
-
-    def pre_enqueue(self, pod: PodInfo) -> Status:
-        self._called("PreEnqueue")
-        return SUCCESS
-
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        return SUCCESS
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._called("Unreserve")
-
-    def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("PreBind")
-        return SKIP
-
-    def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("Bind")
-        return SKIP
-
-    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._called("PostBind")
-
-
-BREAKS_AT: Classes = {**RECORDERS, "BreaksAt": BreaksAt}
-MISTAKE = 'KeyError: "a mistake of the author\'s"'
-
-
-def breaking(monkeypatch: pytest.MonkeyPatch, point: str, failures: list[Exception] | None) -> World:
-    """A world with one node, and a plugin that breaks once at that point, among others that do not."""
-    monkeypatch.setattr(BreaksAt, "point", point, raising=False)
-    monkeypatch.setattr(BreaksAt, "left", 1, raising=False)
-    first = {"enabled": [{"name": "BreaksAt"}]}
-    raw = configured(BREAKS_AT, "First", "BreaksAt", "Third", bind=first)
-    return World(BREAKS_AT, [node("n").build()], raw, on_plugin_failure=None if failures is None else failures.append)
-
-
-def test_a_plugin_that_raises_at_the_door_keeps_its_pod_out_until_something_happens(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    failures: list[Exception] = []
-    world = breaking(monkeypatch, "PreEnqueue", failures)
-    world.tell(pod("p").build())
-    assert [str(failure) for failure in failures] == ['"a mistake of the author\'s"']
-    assert world.scheduler.queue.counts()[Place.GATED] == 1
-    assert world.place(pod("other")) == "n"
-    world.tell(node("more").build())
-    assert [bind.pod.key for bind in of_kind(world.cycle(), Bind)] == ["default/p"]
-
-
-@pytest.mark.parametrize("point", ["PreBind", "Bind"])
-def test_a_plugin_that_raises_before_the_bind_gives_the_room_back(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    failures: list[Exception] = []
-    world = breaking(monkeypatch, point, failures)
-    assert world.place(pod("p")) == f'running {point} plugin "BreaksAt": {MISTAKE}'
-    assert len(failures) == 1
-    assert world.scheduler.cache.pod_count == 0
-    assert [call for call in CALLS if "unreserve" in call] == ["Third unreserve n", "First unreserve n"]
-    assert world.place(pod("other")) == "n"
-
-
-def test_a_plugin_that_raises_in_unreserve_neither_keeps_the_room_nor_spares_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    failures: list[Exception] = []
-    world = breaking(monkeypatch, "Unreserve", failures)
-    world.tell(pod("p").build())
-    (bind,) = of_kind(world.cycle(), Bind)
-    effects = world.scheduler.receive(EffectDone(bind.id, Outcome(Result.FAILED, "no")), world.now)
-    assert [failed.message for failed in of_kind(effects, AttemptFailed)] == ["no"]
-    assert len(failures) == 1
-    assert world.scheduler.cache.pod_count == 0
-    assert [call for call in CALLS if "unreserve" in call] == ["Third unreserve n", "First unreserve n"]
-
-
-def test_a_plugin_that_raises_after_the_bind_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures: list[Exception] = []
-    world = breaking(monkeypatch, "PostBind", failures)
-    assert world.place(pod("p")) == "n"
-    assert len(failures) == 1
-    assert world.scheduler.cache.pod_count == 1
-    assert [call for call in CALLS if "postbind" in call] == ["First postbind n", "Third postbind n"]
-
-
-@pytest.mark.parametrize("point", ["PreEnqueue", "PreBind", "PostBind"])
-def test_what_nobody_listens_to_is_raised_once_everything_is_in_order(
-    monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    """And the next call hands out what was to be done."""
-    world = breaking(monkeypatch, point, None)
-    with pytest.raises(KeyError, match="a mistake of the author's"):
-        world.place(pod("p"))
-    effects = world.scheduler.receive(TimerFired(), world.now)
-    said = [effect.message for effect in of_kind(effects, AttemptFailed)]
-    assert said == ([f'running PreBind plugin "BreaksAt": {MISTAKE}'] if point == "PreBind" else [])
-    assert world.scheduler.queue.counts()[Place.IN_FLIGHT] == 0
-
-
-def test_scores_that_are_no_whole_numbers_fail_the_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN compares with nothing: it would win by accident."""
-
-    def nonsense(self: Scorer, state: object, view: NodeView) -> Scores:
-        return np.full(view.size, np.nan)
-
-    monkeypatch.setattr(Scorer, "score", nonsense)
-    world = World({"Scorer": Scorer}, [node("a").build(), node("b").build()])
-    said = 'plugin "Scorer" returns scores of type float64, they must be int64'
-    assert world.place(pod("p")) == f"applying score defaultWeights on Score plugins: {said}"
-
-
-class Unmakeable(BreaksAt):
-    """Cannot be made, or does not know what it listens to."""
-
-    point = "nowhere"
-    left = 0
-
-    def __init__(self, args: object, handle: PluginHandle) -> None:
-        self._broken = args.value.get("broken") if isinstance(args, RawArgs) and isinstance(args.value, dict) else ""
-        if self._broken == "init":
-            raise KeyError("init")
-
-    def events(self) -> tuple[EventRegistration, ...]:
-        if self._broken == "events":
-            raise KeyError("events")
-        return ()
-
-
-@pytest.mark.parametrize("where", ["init", "events"])
-def test_a_plugin_that_cannot_be_made_is_a_mistake_of_the_configuration(where: str) -> None:
-    """One that is taken while a scheduler runs leaves the one before running."""
-    classes: Classes = {"BreaksAt": Unmakeable}
-    raw = configured(classes, "BreaksAt")
-    world = World(classes, [node("n").build()], raw)
-    raw["profiles"][0]["pluginConfig"] = [{"name": "BreaksAt", "args": {"broken": where}}]
-    bad = load_configuration(raw, extra_plugins=plugin_traits(classes))
-    with pytest.raises(ConfigurationError, match=f"plugin \"BreaksAt\": .*KeyError: '{where}'"):
-        world.scheduler.reconfigure(bad, world.now)
-    assert world.place(pod("p")) == "n"
