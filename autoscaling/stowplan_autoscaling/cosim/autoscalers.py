@@ -121,7 +121,6 @@ class _Scaler:
         "is_common",
         "key",
         "namespace",
-        "number",
         "pressure",
         "query",
         "reason",
@@ -137,8 +136,6 @@ class _Scaler:
         """Whether its only metric is the cpu of whole pods."""
         self.utilization = _utilization_of(hpa)
         """Its name and target, if its only metric is the utilisation of a resource of whole pods."""
-        self.number: int | None = None
-        """Of its workload in the columns of samples, as long as it has the same selector."""
         self.asks_since: int | None = None
         """The sample of the first of the syncs in a row that want more."""
         self.selector = ""
@@ -347,9 +344,7 @@ class Autoscalers:
             return None
         scaled = self._metrics.scaled
         if scaled is not None and scaler.is_common:
-            if scaler.number is None:
-                scaler.number = scaled.number(scaler.namespace, scaler.query)
-            return scaled.oldest(scaler.number)
+            return scaled.oldest(scaled.number(scaler.namespace, scaler.query))
         return self.asked.oldest.get((scaler.namespace, scaler.query))
 
     # ---- syncs -------------------------------------------------------------------------------
@@ -363,7 +358,7 @@ class Autoscalers:
         now = self._world.kernel.now
         if scale is not None and scale.selector is not scaler.selector:
             scaler.selector = scale.selector
-            scaler.query, scaler.number = parse_selector(scale.selector), None
+            scaler.query = parse_selector(scale.selector)
         current = 0 if scale is None else scale.spec_replicas
         sample = self._sample_of(scaler)
         wants_more = outcome.proposal is not None and outcome.proposal > current

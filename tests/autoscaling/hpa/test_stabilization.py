@@ -52,6 +52,14 @@ def test_the_last_expired_slot_is_used_again() -> None:
     assert stabilize_both(found, 9, 1, 0, 10 * MINUTE, NOW) == 7
 
 
+def test_a_slot_is_used_again_only_once_its_recommendation_counts_no_more() -> None:
+    """Exactly as old as the window it still counts; a nanosecond later its slot is free."""
+    for age, replicas in ((5 * MINUTE, [5, 1]), (5 * MINUTE + 1, [1])):
+        found = remembered((5, age))
+        stabilize_down(found, 1, 5 * MINUTE, NOW)
+        assert found.replicas == replicas
+
+
 def test_the_reason_depends_on_the_proposal() -> None:
     """Not on what came out: an unchanged proposal of an unchanged number counts as upward."""
     assert stabilized_reason(5, 5)[0] == "ScaleUpStabilized"

@@ -24,6 +24,7 @@ from stowplan_autoscaling.cluster.objects.apps import Deployment, DeploymentSpec
 from stowplan_autoscaling.cluster.objects.autoscaling import HorizontalPodAutoscaler
 from stowplan_autoscaling.cluster.pods import FALSE, PENDING, RUNNING, TRUE, ClusterPod
 from stowplan_autoscaling.cluster.selector_index import SelectorIndex
+from stowplan_autoscaling.cluster.work_queue import TokenBucket
 from stowplan_autoscaling.cluster.workload_columns import WorkloadColumns
 from stowplan_autoscaling.hpa import MetricsError, PodMetric
 from stowplan_autoscaling.hpa.controller import Outcome
@@ -45,7 +46,7 @@ WINDOW = 15 * SECOND
 class HpaWorld:
     """Deployments that nobody acts on, pods and samples by hand; `log` has (seconds, name, proposal, scale)."""
 
-    def __init__(self, *, with_columns: bool = True, workers: int = 5) -> None:
+    def __init__(self, *, with_columns: bool = True, workers: int = 5, limit: TokenBucket | None = None) -> None:
         self.kernel = Kernel(START)
         feed = ChangeFeed(self.kernel)
         self.server = ApiServer(self.kernel, feed)
@@ -57,7 +58,10 @@ class HpaWorld:
         self.log: list[tuple[float, str, int | None, int | None]] = []
         self.outcomes: list[tuple[int, str, Outcome]] = []
         client = Client(
-            self.kernel, self.server, record=lambda kind, key, level, reason, text: self.events.append((reason, text))
+            self.kernel,
+            self.server,
+            limit=limit,
+            record=lambda kind, key, level, reason, text: self.events.append((reason, text)),
         )
         self.controller = HorizontalPodAutoscalers(
             self.kernel,
@@ -213,6 +217,65 @@ def test_an_autoscaler_that_is_gone_is_not_synced_any_more() -> None:
     world.autoscale(cpu(50), most=4)
     world.run(61)
     assert world.log[2:] == [(60, "web", None, 4)]
+
+
+@pytest.mark.parametrize("with_columns", [True, False])
+def test_a_new_target_is_looked_up(*, with_columns: bool) -> None:
+    """Both for its scale and for its pods."""
+    world = busy(with_columns=with_columns)
+    world.deploy("db", replicas=2)
+    world.pods_ready(2, "db")
+    world.publish("cpu", {**{f"web-{number}": 500 for number in range(3)}, "db-0": 900, "db-1": 900}, START)
+    world.autoscale(cpu(50))
+    world.run(20)
+    stored = world.stored()
+    reference = replace(stored.spec.scale_target_ref, name="db")
+    world.server.update(KIND, replace(stored, spec=replace(stored.spec, scale_target_ref=reference)))
+    world.run(25)
+    assert world.log == [(0, "web", 3, None), (15, "web", 3, None), (20, "web", 4, 4)]
+    assert (world.replicas(), world.replicas("db")) == (3, 4)
+
+
+@pytest.mark.parametrize("with_columns", [True, False])
+def test_a_target_that_is_made_anew_has_other_pods(*, with_columns: bool) -> None:
+    """A selector cannot change; but a Deployment of the same name may come with another one."""
+    world = busy(used=500, with_columns=with_columns)
+    world.autoscale(cpu(50))
+    world.run(20)
+    world.server.remove("Deployment", "default/web")
+    world.deploy("web", labels={"app": "new"})
+    world.pods_ready(3, "new")
+    world.run(21)
+    world.publish("cpu", {f"new-{number}": 900 for number in range(3)}, START)
+    world.run(40)
+    assert world.log == [(0, "web", 3, None), (15, "web", 3, None), (30, "web", 6, 6)]
+
+
+def test_reads_and_writes_wait_for_their_turn() -> None:
+    """One request a second. At 0 s: one reads; its status is the second request, the other's read the third.
+
+    Later, in syncs that repeat the one before but for a number, the status waits just so.
+    """
+    world = busy(used=500, limit=TokenBucket(1.0, 1))
+    world.deploy("db")
+    world.pods_ready(3, "db")
+    world.publish("cpu", {f"{app}-{number}": 500 for app in ("web", "db") for number in range(3)}, START)
+    world.autoscale(cpu(50))
+    world.autoscale(cpu(50), name="db", target="db")
+    world.run(25)
+    world.publish("cpu", {f"{app}-{number}": 510 for app in ("web", "db") for number in range(3)}, START + 25 * SECOND)
+    world.run(40)
+    assert [entry[:2] for entry in world.log] == [
+        (1, "web"),
+        (3, "db"),
+        (16, "web"),
+        (18, "db"),
+        (32, "web"),
+        (34, "db"),
+    ]
+    written = world.stored().status.current_metrics[0].resource
+    assert written is not None
+    assert written.current.average_value == 510
 
 
 # ---- writes ------------------------------------------------------------------------------------------------------

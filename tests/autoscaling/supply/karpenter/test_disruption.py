@@ -23,7 +23,7 @@ from stowplan_autoscaling.supply.karpenter.disruption import (
 )
 from stowplan_autoscaling.supply.karpenter.disruption.balanced import score
 from stowplan_autoscaling.supply.karpenter.disruption.budgets import allowed, remaining
-from stowplan_autoscaling.supply.karpenter.disruption.candidates import PoolTotals
+from stowplan_autoscaling.supply.karpenter.disruption.candidates import PoolTotals, may_be_disrupted
 from stowplan_autoscaling.supply.karpenter.disruption.cost import disruption_cost, eviction_cost
 from stowplan_autoscaling.supply.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, SPOT
 from stowplan_autoscaling.supply.karpenter.node_pools import BALANCED, WHEN_EMPTY, NodePool
@@ -220,7 +220,13 @@ def test_a_node_is_no_candidate_if_something_protects_it(guard: str) -> None:
     elif guard == "leaving":
         world.state.mark_for_deletion(["id-a"], NOW)
     assert decided(world) is None
-    assert told(decided(World(free(), types=TYPES))) is None
+    assert may_be_disrupted(state, NOW) == (guard not in {"node", "nominated", "leaving"})
+
+
+def test_a_node_that_nothing_protects_is_a_candidate() -> None:
+    world = World(free(), types=TYPES)
+    world.node("a", "big", web("p"))
+    assert told(decided(world)) == (UNDERUTILIZED, REPLACE, ["a"], ["small"])
 
 
 def _annotated(pod: Pod, value: str) -> Pod:
