@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from conftest import build_folder
-from integration.containers import TETHER, Container, Running
+from integration.containers import TETHER, Container, Running, RunningProcess
 from integration.control_plane import HOST
 from stowplan_scheduler import __version__
 
@@ -144,22 +144,16 @@ def run_options(container: Container) -> Sequence[str]:
     return found
 
 
-class _Podman:
+class _Podman(RunningProcess):
     """A container and the podman that waits for it, which passes signals on and ends with its exit code."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(process)
         self._name = name
-        self._process = process
-
-    def exit_code(self) -> int | None:
-        return self._process.poll()
-
-    def terminate(self) -> None:
-        self._process.terminate()
 
     def kill(self) -> None:
         subprocess.run(podman("kill", "--signal", "KILL", self._name), check=False, capture_output=True)
-        self._process.wait()
+        self.process.wait()
 
 
 def _ip(*arguments: str) -> None:

@@ -105,7 +105,7 @@ class Processes:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        return _Process(process)
+        return RunningProcess(process)
 
     def _kubeconfig(self, container: Container, account: Path) -> Path:
         """With the files that are mounted, which are read again as they would be in a pod."""
@@ -131,16 +131,18 @@ def _here(argument: str, container: Container) -> str:
     return argument.replace("0.0.0.0", container.address)
 
 
-class _Process:
+class RunningProcess:
+    """What runs as a process."""
+
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+        self.process = process
 
     def exit_code(self) -> int | None:
-        return self._process.poll()
+        return self.process.poll()
 
     def terminate(self) -> None:
-        self._process.terminate()
+        self.process.terminate()
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
