@@ -19,7 +19,7 @@ from stowplan_scheduler.framework.cycle_state import CycleState
 from stowplan_scheduler.framework.diagnosis import Diagnosis, SchedulingError
 from stowplan_scheduler.framework.interface import PostFilterResult
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Preempts, Profile
+from stowplan_scheduler.framework.runtime import Decision, FitFailure, NoNodesError, Profile
 from stowplan_scheduler.framework.status import SKIP, Code, Status, error
 from stowplan_scheduler.queue import SECOND, AlreadyQueuedError, NominatingMode, QueuedPodInfo
 
@@ -158,7 +158,7 @@ class Attempts:
         rejected_by = ""
         for plugin in profile.post_filters:
             result = plugin.post_filter(pod, failure.search, failure.diagnosis, self._s.rng)
-            if isinstance(plugin, Preempts):
+            if plugin in profile.preempting:
                 self._s.observe("preemption_attempts_total", 1)
             status = result.status.of(plugin.name)
             if status.code is not Code.UNSCHEDULABLE:

@@ -15,6 +15,9 @@ import numpy as np
 
 from .series import Floats
 
+CATCH_UP: Final = 1.0
+"""A pod with a backlog asks for the cores that would work it off in so many seconds."""
+
 _MOST: Final = 1e15
 """Endless capacity as a number: beyond any load, and within exact sums."""
 

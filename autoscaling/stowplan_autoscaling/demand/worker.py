@@ -18,8 +18,7 @@ import numpy as np
 
 from .ceilings import Bound, Ceiling, bound, level
 from .checks import at_least, count
-from .fleet import CATCH_UP
-from .fluid import flow
+from .fluid import CATCH_UP, flow
 from .latency import service_time
 from .loaded import LoadedPods
 from .pods import (

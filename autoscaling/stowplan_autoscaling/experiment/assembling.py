@@ -13,7 +13,7 @@ from stowplan_autoscaling.resources.candidates import Goal
 from stowplan_autoscaling.resources.measures import CURRENCY, MEASURES, SECONDS, Measure, measure_of
 from stowplan_autoscaling.results.folder import replace_file
 from stowplan_autoscaling.results.recorder import KUBERNETES
-from stowplan_autoscaling.results.records import text_of
+from stowplan_autoscaling.results.records import shown
 from stowplan_autoscaling.results.report import report_bytes
 from stowplan_scheduler import __version__
 from stowplan_scheduler.timestamps import format_time
@@ -249,5 +249,5 @@ def _table(report: ComparisonReport) -> str:
             values = () if found is None else found.values
             for seed, value in zip(report.seeds, values, strict=False):
                 if value is not None:
-                    writer.writerow((candidate.name, seed, metric.name, metric.unit, text_of(value)))
+                    writer.writerow((candidate.name, seed, metric.name, metric.unit, shown(value)))
     return text.getvalue()

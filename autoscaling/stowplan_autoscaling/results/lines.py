@@ -10,13 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any, Final
 
-from .records import TABLES, Row, Waiting, text_of
+from .records import TABLES, Row, Waiting, shown
 
 _WITH_PARTS: Final = frozenset(table for table in TABLES if "waiting" in table._fields)
 """Tables with a column that stands for several."""
-
-_PLAIN: Final = ({int}, {str})
-"""Columns that hold nothing but these are written as they are."""
 
 
 def lines_of(rows: Sequence[Row]) -> str:
@@ -37,4 +34,10 @@ def _in_parts(row: Row) -> Iterator[Any]:
 
 
 def _column(values: tuple[Any, ...]) -> Iterable[Any]:
-    return values if set(map(type, values)) in _PLAIN else map(text_of, values)
+    """What is not a float is written as it is, None as an empty cell."""
+    types = set(map(type, values))
+    if float not in types:
+        return values
+    if len(types) == 1:
+        return map(shown, values)
+    return [shown(value) if type(value) is float else value for value in values]

@@ -291,11 +291,7 @@ def header(table: type[Row]) -> list[str]:
     return names
 
 
-def text_of(value: float | str | None) -> str:
-    """Whole numbers without a point, others to the microsecond or millionth, nothing for None."""
-    if type(value) is float:
-        if value.is_integer():
-            return repr(int(value))
-        value = round(value, 6)
-        return repr(int(value)) if value.is_integer() else repr(value)
-    return "" if value is None else str(value)
+def shown(value: float) -> float:
+    """A number as cells show it: whole ones without a point, others to the microsecond or millionth."""
+    value = round(value, 6)
+    return int(value) if value.is_integer() else value

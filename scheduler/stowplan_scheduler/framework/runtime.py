@@ -118,9 +118,8 @@ class Profile:
         self._asked = tuple(p for p in self.pre_filters if p.filter_inputs is Inputs.CLUSTER)
         self.filters = self._at("filter", FilterPlugin)
         self.post_filters = self._at("postFilter", PostFilterPlugin)
-        self.preemption: PreemptionExecutor | None = next(
-            (plugin.executor for plugin in self.post_filters if isinstance(plugin, Preempts)), None
-        )
+        self.preempting = tuple(plugin for plugin in self.post_filters if isinstance(plugin, Preempts))
+        self.preemption: PreemptionExecutor | None = next((plugin.executor for plugin in self.preempting), None)
         self.scores = tuple((plugin, weights[plugin.name]) for plugin in self._at("score", ScorePlugin))
         self.reserve = self._at("reserve", ReservePlugin)
         self.permit = self._at("permit", PermitPlugin)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stowplan_autoscaling.results import AttemptRecord, AutoscalerSample, PodRecord, Row, Waiting
 from stowplan_autoscaling.results.lines import lines_of
-from stowplan_autoscaling.results.records import text_of
+from stowplan_autoscaling.results.records import shown
 
 NUMBERS = st.floats(-1e9, 1e9) | st.integers(-100, 100).map(float) | st.sampled_from([0.1 + 0.2, 1e-9, 2.9999999999])
 TEXTS = st.text('ab,"\n -', max_size=6)
@@ -22,7 +22,7 @@ def one_by_one(rows: list[Row]) -> str:
     writer = csv.writer(found, lineterminator="\n")
     for row in rows:
         cells = [part for value in row for part in (value if isinstance(value, Waiting) else (value,))]
-        writer.writerow([text_of(cell) for cell in cells])
+        writer.writerow([shown(cell) if isinstance(cell, float) else cell for cell in cells])
     return found.getvalue()
 
 
@@ -39,6 +39,11 @@ SYNCS = st.builds(
     NUMBERS,
     TEXTS,
 )
+
+
+def test_numbers_are_shown_to_the_sixth_place_and_whole_ones_without_a_point() -> None:
+    cells = [0.1 + 0.2, 2.9999999999, -0.0, 1e16, 1e-6, 1e-9, 1234.5, 7.0]
+    assert [str(shown(cell)) for cell in cells] == ["0.3", "3", "0", "10000000000000000", "1e-06", "0", "1234.5", "7"]
 
 
 @given(st.lists(SYNCS, min_size=1, max_size=8))
