@@ -8,13 +8,13 @@
 The live worker and the simulator are two interpreters of the same effects. Every call carries `now`, in nanoseconds
 of the caller's clock; the same calls give the same effects.
 
-Event handling follows pkg/scheduler/eventhandlers.go of Kubernetes v1.37.2, one attempt is in attempt.py.
+What changes of the cluster do is in event_handlers.py, one attempt in attempt.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stowplan_scheduler.cache.cache import Cache
 from stowplan_scheduler.cache.errors import CacheError
@@ -31,22 +31,16 @@ from stowplan_scheduler.events import (
 )
 from stowplan_scheduler.framework.cluster import Cluster, Stores
 from stowplan_scheduler.framework.cluster_event import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    NODE_DELETE,
-    Action,
     ClusterEvent,
     EventRegistration,
-    Resource,
 )
 from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
 from stowplan_scheduler.framework.interface import Plugin
 from stowplan_scheduler.framework.memo import MAX_MEMO_BYTES, Memo
-from stowplan_scheduler.framework.pod_info import PodInfo, PodInterner
+from stowplan_scheduler.framework.pod_info import PodInfo
 from stowplan_scheduler.framework.runtime import Profile
 from stowplan_scheduler.framework.selection import Rng, TieBreak
-from stowplan_scheduler.objects import DeviceClass, Namespace, Node, Pod, ResourceSlice, key_of
+from stowplan_scheduler.objects import Node, Pod
 from stowplan_scheduler.profiles import build_profiles
 from stowplan_scheduler.queue import (
     SECOND,
@@ -56,22 +50,16 @@ from stowplan_scheduler.queue import (
     QueuedPodInfo,
     SchedulingQueue,
     earlier,
-    node_update_events,
-    pod_update_events,
 )
 
 from .attempt import Attempts
+from .event_handlers import EventHandlers
+from .known_pods import KnownPods
 from .measured_attempts import MeasuredAttempts
 
 if TYPE_CHECKING:
     from stowplan_scheduler.config import KubeSchedulerConfiguration
     from stowplan_scheduler.framework.timing import Hooks
-
-WATCHED_RESOURCES: Mapping[type, Resource] = {
-    DeviceClass: Resource.DEVICE_CLASS,
-    ResourceSlice: Resource.RESOURCE_SLICE,
-}
-"""Kinds other than pods and nodes whose changes may let a waiting pod fit."""
 
 
 class Scheduler:
@@ -110,11 +98,7 @@ class Scheduler:
         self.stores = Stores()
         self.cluster = Cluster(self.stores)
         self.cache = Cache()
-        self.interner = PodInterner()
-        self._pods: dict[str, PodInfo] = {}
-        """Newest PodInfo by uid."""
-        self._by_key: dict[str, PodInfo] = {}
-        """The same by namespace/name."""
+        self.pods = KnownPods()
         self._third_party = third_party
         self._make_memo: Callable[[], Memo] = lambda: Memo(enabled=memo, max_bytes=max_memo_bytes)
         self._hooks = hooks
@@ -126,7 +110,7 @@ class Scheduler:
             _sort_key(self.profiles),
             initial_backoff_ns=config.pod_initial_backoff_seconds * SECOND,
             max_backoff_ns=config.pod_max_backoff_seconds * SECOND,
-            lister=self.pod_of_uid,
+            lister=self.pods.of_uid,
             start_ns=start,
             on_hint_error=self._hint_failed,
             hooks=hooks,
@@ -135,6 +119,7 @@ class Scheduler:
         self._effects: list[Effect] = []
         self._next_id = 0
         self._timer: int | None = None
+        self._handlers = EventHandlers(self)
         self.attempts = Attempts(self) if hooks is None else MeasuredAttempts(self, hooks)
 
     def _built(self, config: KubeSchedulerConfiguration, running: Mapping[str, Profile]) -> Mapping[str, Profile]:
@@ -152,7 +137,7 @@ class Scheduler:
         )
         for profile in profiles.values():
             if profile.preemption is not None:
-                profile.preemption.pod_lister = self.pod_of_key
+                profile.preemption.pod_lister = self.pods.of_key
         return profiles
 
     def _for_queue(self, profiles: Mapping[str, Profile]) -> tuple[Mapping[str, HintMap], PreEnqueueGates]:
@@ -194,7 +179,7 @@ class Scheduler:
         )
         entering = [
             info
-            for info in self._pods.values()
+            for info in self.pods.by_uid.values()
             if (name := info.pod.spec.scheduler_name) in profiles
             and name not in old
             and not info.pod.spec.node_name
@@ -217,18 +202,18 @@ class Scheduler:
         Events may come twice, late, or about what is not known. Raises QuantityError for an object with an amount that
         no API server lets pass; nothing has changed then.
         """
+        handlers = self._handlers
         match event:
             case ObjectAdded(Pod() as pod) | ObjectUpdated(Pod() as pod):
-                self._pod_set(pod, now)
+                handlers.pod_set(pod, now)
             case ObjectDeleted(Pod() as pod):
-                if self._is_held(pod):
-                    self._pod_gone(pod, now)
+                handlers.pod_deleted(pod, now)
             case EffectDone():
                 self.attempts.effect_done(event.effect_id, event.outcome, now)
             case ObjectAdded(Node() as node) | ObjectUpdated(Node() as node):
-                self._node_set(node, now)
+                handlers.node_set(node, now)
             case ObjectDeleted(Node() as node):
-                self._node_gone(node, now)
+                handlers.node_deleted(node, now)
             case TimerFired():
                 self._timer = None
                 self.queue.run_timers(now)
@@ -236,9 +221,9 @@ class Scheduler:
             case PermitDecided():
                 self.attempts.permit_decided(event.uid, event.plugin, event.reason, now)
             case ObjectAdded(other) | ObjectUpdated(other):
-                self._other_set(other, now)
+                handlers.other_set(other, now)
             case ObjectDeleted(other):
-                self._other_gone(other)
+                handlers.other_deleted(other)
         return self._taken(now)
 
     def run_cycle(self, now: int) -> list[Effect]:
@@ -318,21 +303,19 @@ class Scheduler:
 
     def pod_of_uid(self, uid: str) -> Pod | None:
         """The newest object of a pod."""
-        info = self._pods.get(uid)
-        return None if info is None else info.pod
+        return self.pods.of_uid(uid)
 
     def known_pods(self) -> list[Pod]:
         """The newest objects of all pods that have not finished, whatever their scheduler."""
-        return [info.pod for info in self._pods.values()]
+        return [info.pod for info in self.pods.by_uid.values()]
 
     def pod_of_key(self, key: str) -> Pod | None:
         """The newest object of the pod with this namespace/name."""
-        info = self._by_key.get(key)
-        return None if info is None else info.pod
+        return self.pods.of_key(key)
 
     def info_of_key(self, key: str) -> PodInfo | None:
         """The newest PodInfo of the pod with this namespace/name."""
-        return self._by_key.get(key)
+        return self.pods.by_key.get(key)
 
     def nominated_nodes(self) -> tuple[str, ...]:
         """Names of the nodes that pods are nominated to."""
@@ -354,174 +337,6 @@ class Scheduler:
             raise
         if delta.relaid or delta.changes:
             cluster.table.apply(cluster.snapshot, delta)
-
-    # ---- pods --------------------------------------------------------------------------------
-
-    def _pod_set(self, pod: Pod, now: int) -> None:
-        """A pod was added or changed; finished pods count as gone."""
-        if pod.is_terminal:
-            self._pod_gone(pod, now)
-            return
-        key = pod.key
-        old = self._by_key.get(key)
-        new = self.interner.info(pod) if old is None else self.interner.info_like(pod, old)
-        if old is not None and (old.uid != new.uid or _left_its_node(old.pod, pod)):
-            self._pod_gone(old.pod, now)
-            old = None
-        self._pods[new.uid] = new
-        self._by_key[key] = new
-        if old is None:
-            if pod.spec.node_name:
-                self._assigned_added(new, now)
-            elif pod.spec.scheduler_name in self.profiles:
-                self.queue.add(new, now)
-        elif old.pod.spec.node_name:
-            self._assigned_updated(old, new, now)
-        elif pod.spec.node_name:
-            self._assigned_added(new, now)
-            self.queue.delete(old.pod, now)
-        elif self._is_ours(old):
-            self._pending_updated(old, new, now)
-
-    def _is_held(self, pod: Pod) -> bool:
-        """Whether this very pod is known, not one of the same name that was made after it: deletions may come late."""
-        held = self.info_of_key(pod.key)
-        return held is not None and pod.metadata.uid in {"", held.pod.metadata.uid}
-
-    def _is_ours(self, info: PodInfo) -> bool:
-        """Whether a pending pod has a profile here, or had one when it was given a node."""
-        return info.pod.spec.scheduler_name in self.profiles or self.cache.is_assumed_pod(info)
-
-    def _pod_gone(self, pod: Pod, now: int) -> None:
-        key = pod.key
-        old = self.info_of_key(key)
-        if old is None:
-            return
-        self._pods.pop(old.uid, None)
-        self._by_key.pop(key, None)
-        last = old.pod
-        if last.spec.node_name:
-            self.cache.remove_pod(old)
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, last, None, now)
-            return
-        if not self._is_ours(old):
-            return
-        self.queue.delete(last, now)
-        if self.cache.is_assumed_pod(old):
-            self._assumed_deleted(old, now)
-        elif last.status.nominated_node_name:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, last, None, now, _at_most(last.priority))
-
-    def _assigned_added(self, info: PodInfo, now: int) -> None:
-        self.cache.add_pod(info)
-        self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, info.pod, now)
-
-    def _assigned_updated(self, before: PodInfo, new: PodInfo, now: int) -> None:
-        self.cache.update_pod(new)
-        if not self.queue.listens():
-            return
-        old = before.pod
-        for event in pod_update_events(old, new.pod, Resource.ASSIGNED_POD, alike=before.shape is new.shape):
-            self.queue.move_all_to_active_or_backoff(event, old, new.pod, now)
-
-    def _pending_updated(self, before: PodInfo, new: PodInfo, now: int) -> None:
-        old, version = before.pod, new.pod.metadata.resource_version
-        if version and version == old.metadata.resource_version:
-            return
-        if self.cache.is_assumed_pod(new):
-            if new.terminating and old.metadata.deletion_timestamp is None:
-                self._assumed_deleted(new, now)
-            return
-        self.queue.update(old, new, now, alike=before.shape is new.shape)
-        nominated = old.status.nominated_node_name
-        if nominated and nominated != new.pod.status.nominated_node_name:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
-
-    def _assumed_deleted(self, info: PodInfo, now: int) -> None:
-        """A pod is deleted between assume and the confirmation of its binding."""
-        assumed = self.cache.get_pod(info)
-        if assumed is None:
-            return
-        if not self.attempts.reject_waiting(info.uid, "", "removed", now):
-            self.cache.forget_pod(assumed)
-        self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, assumed.pod, None, now)
-
-    # ---- nodes and the rest ------------------------------------------------------------------
-
-    def _node_set(self, node: Node, now: int) -> None:
-        name = node.metadata.name
-        held = self.cache.get_node(name)
-        old = None if held is None else held.node
-        if old is None:
-            self.cache.add_node(node)
-            self.queue.move_all_to_active_or_backoff(NODE_ADD, None, node, now)
-            return
-        self.cache.update_node(node)
-        for event in node_update_events(old, node):
-            self.queue.move_all_to_active_or_backoff(event, old, node, now)
-
-    def _node_gone(self, node: Node, now: int) -> None:
-        held = self.cache.get_node(node.metadata.name)
-        if held is None or held.node is None:
-            return
-        self.queue.move_all_to_active_or_backoff(NODE_DELETE, held.node, None, now)
-        self.cache.remove_node(held.node)
-
-    def _other_set(self, other: Any, now: int) -> None:
-        store = self._store_of(other)
-        if store is None:
-            return
-        key = key_of(other.metadata)
-        old = store.get(key)
-        store[key] = other
-        self._stores_changed(other)
-        if isinstance(other, DeviceClass):
-            self.stores.served.put(other, old if isinstance(old, DeviceClass) else None)
-        resource = WATCHED_RESOURCES.get(type(other))
-        if resource is not None:
-            event = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE)
-            self.queue.move_all_to_active_or_backoff(event, old, other, now)
-
-    def _other_gone(self, other: Any) -> None:
-        store = self._store_of(other)
-        gone = None if store is None else store.pop(key_of(other.metadata), None)
-        if gone is None:
-            return
-        self._stores_changed(other)
-        if isinstance(gone, DeviceClass):
-            self.stores.served.remove(gone)
-
-    def _stores_changed(self, other: object) -> None:
-        self.stores.version += 1
-        if isinstance(other, Namespace):
-            self.stores.namespace_version += 1
-
-    def _store_of(self, other: object) -> dict[str, object] | None:
-        return getattr(self.stores, _STORE_NAMES.get(type(other).__name__, ""), None)
-
-
-_STORE_NAMES = {
-    "Namespace": "namespaces",
-    "Service": "services",
-    "ReplicationController": "replication_controllers",
-    "ReplicaSet": "replica_sets",
-    "StatefulSet": "stateful_sets",
-    "PodDisruptionBudget": "pod_disruption_budgets",
-    "DeviceClass": "device_classes",
-    "ResourceSlice": "resource_slices",
-}
-
-
-def _left_its_node(old: Pod, new: Pod) -> bool:
-    """An API server never moves a pod. Where a watch has lost track, the pod is taken for a new one.
-
-    Upstream ends the process here; a core that went on with the pod on both nodes would be wrong for good.
-    """
-    return bool(old.spec.node_name) and old.spec.node_name != new.spec.node_name
-
-
-def _at_most(priority: int) -> Callable[[QueuedPodInfo], bool]:
-    return lambda waiting: waiting.info.priority <= priority
 
 
 def _hint_map(profile: Profile) -> HintMap:

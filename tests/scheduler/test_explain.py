@@ -36,7 +36,7 @@ def scheduler_with(
 
 def explained(scheduler: Scheduler, builder: PodBuilder, start: int = 0) -> Explanation:
     profile = scheduler.profiles["default-scheduler"]
-    return explain(scheduler, scheduler.interner.info(builder.build()), profile, start)
+    return explain(scheduler, scheduler.pods.interner.info(builder.build()), profile, start)
 
 
 def verdicts(explanation: Explanation) -> dict[str, NodeVerdict]:

@@ -20,6 +20,7 @@ from stowplan_operator.api.store import Change, ObjectStore
 from stowplan_operator.worker import bindings, interpreter, machine, writes
 from stowplan_operator.worker.requests import Answer
 from stowplan_scheduler.attempt import Attempts
+from stowplan_scheduler.event_handlers import EventHandlers
 from stowplan_scheduler.preemption import default_preemption
 from stowplan_scheduler.preemption.budgets import Budgets
 from stowplan_scheduler.scheduler import Scheduler
@@ -284,13 +285,13 @@ def test_it_finds_a_preemption_that_knows_no_budgets(monkeypatch: pytest.MonkeyP
 
 def test_it_finds_a_budget_that_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts as it was when it was seen first."""
-    changed = Scheduler._other_set
+    changed = EventHandlers.other_set
 
-    def keeps(self: Scheduler, other: Any, now: int) -> None:
+    def keeps(self: EventHandlers, other: Any, now: int) -> None:
         if f"default/{other.metadata.name}" not in self.stores.pod_disruption_budgets:
             changed(self, other, now)
 
-    monkeypatch.setattr(Scheduler, "_other_set", keeps)
+    monkeypatch.setattr(EventHandlers, "other_set", keeps)
     text = _first_failure(range(10), frozenset({Fault.BUDGET_CHANGED}))
     assert "I10" in text or "does not see the disruption budgets as they are" in text
 

@@ -356,7 +356,7 @@ class Placement:
         on_node = bool(pod.spec.node_name) and key in self._pods
         if on_node:
             self.scheduler.receive(ObjectDeleted(pod), self._now)
-        info = self.scheduler.interner.info(without_node(pod) if pod.spec.node_name else pod)
+        info = self.scheduler.pods.interner.info(without_node(pod) if pod.spec.node_name else pod)
         explanation = explain(self.scheduler, info, profile)
         if on_node:
             self.scheduler.receive(ObjectAdded(pod), self._now)

@@ -8,11 +8,11 @@ from typing import Final
 
 from stowplan_operator.api.store import Change
 from stowplan_scheduler.effects import Observe
+from stowplan_scheduler.event_handlers import WATCHED_RESOURCES
 from stowplan_scheduler.framework.cluster_event import Action, ClusterEvent, Resource
 from stowplan_scheduler.framework.evaluations import Evaluations
 from stowplan_scheduler.objects import Node, Pod
 from stowplan_scheduler.queue import Place, node_update_events, pod_update_events
-from stowplan_scheduler.scheduler import WATCHED_RESOURCES
 from stowplan_scheduler.timestamps import NANOSECONDS
 
 from .carrier import Carrier

@@ -133,7 +133,7 @@ class Shadow:
         """What the profile decides now; None if it decides nothing."""
         scheduler = self._scheduler
         try:
-            info = scheduler.interner.info(pod)
+            info = scheduler.pods.interner.info(pod)
             scheduler.update_snapshot()
             result, self._start = self.profile.schedule(
                 info, scheduler.cluster, scheduler, self._start, TieBreak.HEAP, _NoChance()

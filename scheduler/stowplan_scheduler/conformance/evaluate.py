@@ -71,7 +71,7 @@ class _Evaluation:
         pod = _stored(decode(Pod, scenario["pod"]), classes)
         spec = msgspec.structs.replace(pod.spec, node_name="")
         self.scheduler.receive(ObjectAdded(msgspec.structs.replace(pod, spec=spec)), 0)
-        self.pod: PodInfo = self.scheduler.interner.info(pod, with_node_name=True)
+        self.pod: PodInfo = self.scheduler.pods.interner.info(pod, with_node_name=True)
 
     def result(self) -> dict[str, Any]:
         name = self.pod.pod.spec.scheduler_name
