@@ -31,18 +31,24 @@ class DelayHeap:
         """When the first key is due."""
         return self._entries[0].when if self._entries else None
 
-    def push(self, key: str, when: int) -> None:
-        """Have the key wait until `when`; a key that waits already only ever gets an earlier time."""
+    def push(self, key: str, when: int) -> bool:
+        """Have the key wait until `when`; a key that waits already only ever gets an earlier time.
+
+        Returns whether that changed anything.
+        """
         known = self._known.get(key)
         if known is None:
             entry = self._known[key] = _Entry(key, when)
             entry.place = len(self._entries)
             self._entries.append(entry)
             self._up(entry.place)
-        elif when < known.when:
-            known.when = when
-            if not self._down(known.place, len(self._entries)):
-                self._up(known.place)
+            return True
+        if when >= known.when:
+            return False
+        known.when = when
+        if not self._down(known.place, len(self._entries)):
+            self._up(known.place)
+        return True
 
     def pop(self) -> str:
         """Take the first key out. Raises IndexError if there is none."""

@@ -131,9 +131,8 @@ class WorkQueue:
         if delay <= 0:
             self.add(key)
             return
-        when = self._kernel.now + delay
-        self._delayed.push(key, when)
-        self._set_timer()
+        if self._delayed.push(key, self._kernel.now + delay):
+            self._set_timer()
 
     def _set_timer(self) -> None:
         """One timer, for the key that is due first."""

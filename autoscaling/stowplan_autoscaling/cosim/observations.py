@@ -74,6 +74,11 @@ class Observations:
         self._totals: dict[str, tuple[float, float, float]] = {}
         self._last = 0.0
         self._slo = [_Meter(world, objective, loads) for objective in world.spec.slo if objective.demand]
+        self._latency: dict[str, float] = {}
+        """By demand: the response time that its first objective of latency wants."""
+        for meter in self._slo:
+            if meter.latency:
+                self._latency.setdefault(meter.demand, meter.latency)
         self._rooms: dict[str, Room] = {}
         """By node that exists: what its pods request, and what it has for them."""
         self._ready_nodes = 0
@@ -187,7 +192,7 @@ class Observations:
 
     def _within(self, name: str, model: Service) -> float:
         """Share of the requests that meet the demand's latency objective."""
-        latency = next((meter.latency for meter in self._slo if meter.demand == name and meter.latency), None)
+        latency = self._latency.get(name)
         late = math.nan if latency is None else model.response.share_above(latency)
         return 1.0 if math.isnan(late) else 1 - late
 

@@ -64,10 +64,12 @@ class Fleet(FleetCapacity):
         """Of all rows, as long as nothing has changed since."""
         self._traffic: tuple[Measured, list[Traffic]] | None = None
         """Of all services, with what they were made of."""
+        self._change = -math.inf
+        """What `next_change` found last."""
 
     def add(self, model: ServiceModel, load: Series, ceilings: Sequence[Ceiling], start: float) -> int:
         """One more service, without pods; returns its number."""
-        self._measured = None
+        self._measured, self._change = None, -math.inf
         return super().add(model, load, ceilings, start)
 
     # ---- what happens ----------------------------------------------------------------------------------------------
@@ -323,6 +325,8 @@ class Fleet(FleetCapacity):
 
     def next_change(self, now: float) -> float:
         """When the first of the loads changes next by itself, after `now`. Times must not go back."""
+        if self._change > now:
+            return self._change
         end = self._lines.end
         # Services that have not come so far yet still have an older piece.
         late = end <= now
@@ -330,7 +334,8 @@ class Fleet(FleetCapacity):
             for number in (late & (self._following <= now)).nonzero()[0].tolist():
                 self._following[number] = self.loads[number].next_change(now)
             end = np.where(late, self._following, end)
-        return float(end.min(initial=np.inf))
+        self._change = float(end.min(initial=np.inf))
+        return self._change
 
     # ---- how it is -------------------------------------------------------------------------------------------------
 

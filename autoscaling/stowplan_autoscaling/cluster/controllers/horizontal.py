@@ -105,7 +105,8 @@ class HorizontalPodAutoscalers:
             return None
         subject = self._subjects.get(key)
         if subject is None or subject.spec is not hpa.spec:
-            subject = self._subjects[key] = _Subject(key, hpa)
+            batch = self._batch
+            subject = self._subjects[key] = _Subject(key, hpa, is_common=batch is not None and batch.is_common(hpa))
         wait = self._client.wait()
         if wait:
             return self._sync_later(subject, hpa, wait)
@@ -178,7 +179,7 @@ class HorizontalPodAutoscalers:
         if users is None:
             users = self._users[number] = set()
         users.add(subject.key)
-        if len(users) == 1 and batch.is_common(hpa):
+        if len(users) == 1 and subject.is_common:
             return self._by_totals(subject, hpa, scale, columns)
         return batch.begin((Due(hpa, scale, number),), columns.samples, self._pods, self._metrics, now)[0]
 
@@ -241,10 +242,24 @@ class HorizontalPodAutoscalers:
 class _Subject:
     """What the syncs of an autoscaler know of its target, as long as the autoscaler's spec stays."""
 
-    __slots__ = ("key", "kind", "name", "number", "query", "scale", "selector", "spec", "target", "target_key")
+    __slots__ = (
+        "is_common",
+        "key",
+        "kind",
+        "name",
+        "number",
+        "query",
+        "scale",
+        "selector",
+        "spec",
+        "target",
+        "target_key",
+    )
 
-    def __init__(self, key: str, hpa: HorizontalPodAutoscaler) -> None:
+    def __init__(self, key: str, hpa: HorizontalPodAutoscaler, *, is_common: bool) -> None:
+        """`is_common`: whether its only metric is the one of the columns."""
         self.key = key
+        self.is_common = is_common
         self.spec = hpa.spec
         self.kind = hpa.spec.scale_target_ref.kind
         self.name = hpa.spec.scale_target_ref.name
