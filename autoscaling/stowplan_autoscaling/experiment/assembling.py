@@ -247,7 +247,7 @@ def _table(report: ComparisonReport) -> str:
         for metric in report.metrics:
             found = candidate.metrics.get(metric.name)
             values = () if found is None else found.values
-            for seed, value in zip(report.seeds, values, strict=False):
-                if value is not None:
-                    writer.writerow((candidate.name, seed, metric.name, metric.unit, shown(value)))
+            known = [(seed, value) for seed, value in zip(report.seeds, values, strict=False) if value is not None]
+            for (seed, _), cell in zip(known, shown(value for _, value in known), strict=True):
+                writer.writerow((candidate.name, seed, metric.name, metric.unit, cell))
     return text.getvalue()

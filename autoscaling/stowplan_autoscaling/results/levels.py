@@ -34,7 +34,8 @@ class Held:
             self._began = seconds
         elif seconds > self._since:
             self._area += (seconds - self._since) * self._last
-            self._minimum, self._maximum = min(self._minimum, self._last), max(self._maximum, self._last)
+            if not self._minimum <= self._last <= self._maximum:
+                self._minimum, self._maximum = min(self._minimum, self._last), max(self._maximum, self._last)
         self._since, self._last = seconds, value
 
     def level(self, until: float) -> Level:

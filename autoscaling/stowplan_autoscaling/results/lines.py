@@ -39,5 +39,6 @@ def _column(values: tuple[Any, ...]) -> Iterable[Any]:
     if float not in types:
         return values
     if len(types) == 1:
-        return map(shown, values)
-    return [shown(value) if type(value) is float else value for value in values]
+        return shown(values)
+    numbers = iter(shown(value for value in values if type(value) is float))
+    return [next(numbers) if type(value) is float else value for value in values]

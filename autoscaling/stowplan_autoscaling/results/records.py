@@ -6,6 +6,7 @@ Times are seconds since the start of the run. Pods, workloads and nodes are name
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 
@@ -291,7 +292,6 @@ def header(table: type[Row]) -> list[str]:
     return names
 
 
-def shown(value: float) -> float:
-    """A number as cells show it: whole ones without a point, others to the microsecond or millionth."""
-    value = round(value, 6)
-    return int(value) if value.is_integer() else value
+def shown(values: Iterable[float]) -> list[float]:
+    """Numbers as cells show them: whole ones without a point, others to the microsecond or millionth."""
+    return [int(cut) if (cut := round(value, 6)).is_integer() else cut for value in values]

@@ -22,7 +22,7 @@ def one_by_one(rows: list[Row]) -> str:
     writer = csv.writer(found, lineterminator="\n")
     for row in rows:
         cells = [part for value in row for part in (value if isinstance(value, Waiting) else (value,))]
-        writer.writerow([shown(cell) if isinstance(cell, float) else cell for cell in cells])
+        writer.writerow([shown([cell])[0] if isinstance(cell, float) else cell for cell in cells])
     return found.getvalue()
 
 
@@ -43,7 +43,7 @@ SYNCS = st.builds(
 
 def test_numbers_are_shown_to_the_sixth_place_and_whole_ones_without_a_point() -> None:
     cells = [0.1 + 0.2, 2.9999999999, -0.0, 1e16, 1e-6, 1e-9, 1234.5, 7.0]
-    assert [str(shown(cell)) for cell in cells] == ["0.3", "3", "0", "10000000000000000", "1e-06", "0", "1234.5", "7"]
+    assert [str(cell) for cell in shown(cells)] == ["0.3", "3", "0", "10000000000000000", "1e-06", "0", "1234.5", "7"]
 
 
 @given(st.lists(SYNCS, min_size=1, max_size=8))
