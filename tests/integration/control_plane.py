@@ -11,12 +11,14 @@ builds. Everything lives in `folder`: one log per program, a kubeconfig, and etc
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import secrets
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -154,6 +156,19 @@ class ControlPlane:
         self._run(name, *start.arguments)
         self._wait(name, start.is_ready)
 
+    def ask_scheduler(self, path: str) -> tuple[int, str]:
+        """Status and text of an answer of kube-scheduler, whose certificate is of its own making.
+
+        Raises OSError, HTTPException.
+        """
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(HOST, self.scheduler_port, context=context, timeout=30)
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
     def freeze(self, name: str) -> None:
         """Stop a program in its tracks: its connections stay open and nothing comes. Raises ControlPlaneError."""
         process = self._alive(name)
@@ -246,7 +261,7 @@ class ControlPlane:
     def _start_scheduler(self, port: int) -> None:
         self._begin(
             SCHEDULER,
-            lambda: _accepts(port),
+            self._scheduler_is_ready,
             *("--kubeconfig", "kubeconfig", "--leader-elect=false", "--bind-address", HOST, "--secure-port", str(port)),
         )
 
@@ -287,6 +302,12 @@ class ControlPlane:
             return False
         with contextlib.suppress(OSError), contextlib.closing(self.api) as api:
             return api.request("GET", "/readyz").code == 200
+        return False
+
+    def _scheduler_is_ready(self) -> bool:
+        """Whether it has listed the cluster: what is created later reaches it one by one, in that order."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.ask_scheduler("/readyz")[0] == 200
         return False
 
     def last_lines(self, name: str, count: int = 5) -> str:

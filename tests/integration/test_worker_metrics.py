@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import re
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from integration.control_plane import API_SERVER, HOST, SCHEDULER, ControlPlane
+from integration.control_plane import API_SERVER, SCHEDULER, ControlPlane
 from integration.kube_api import KubeApi, Manifest, sure
 from integration.scheduling_load import HOSTNAME, create_all, node, pod, pods_of, unbound
 from integration.worker_process import PATIENCE, WorkerProcess, worker_configuration
@@ -107,15 +105,10 @@ def wait_for_node(plane: ControlPlane, name: str) -> None:
 
 
 def exposition(plane: ControlPlane, path: str = "/metrics") -> str:
-    """kube-scheduler's metrics; its certificate is of its own making."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    connection = http.client.HTTPSConnection(HOST, plane.scheduler_port, context=context, timeout=30)
-    with contextlib.closing(connection):
-        connection.request("GET", path, headers={"Authorization": f"Bearer {plane.token}"})
-        answer = connection.getresponse()
-        assert answer.status == 200
-        return answer.read().decode()
+    """kube-scheduler's metrics."""
+    status, text = plane.ask_scheduler(path)
+    assert status == 200
+    return text
 
 
 def families(text: str) -> dict[str, Family]:
