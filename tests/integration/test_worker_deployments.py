@@ -83,7 +83,8 @@ def test_each_pod_of_a_profile_is_in_its_status_and_one_of_them_places_pods(clus
     cluster.wait_bound_once(cluster.create_pods(shop, "first", 10))
     acting = leader_of(cluster, shop)
     assert acting in cluster.profiles.conditions(shop)["Ready"]["message"]
-    assert acting in [name for name in pods if '"msg":"bound"' in cluster.kubelet.log_of(name)]
+    # The API server shows a bind before the worker has heard of it.
+    cluster.until(lambda: '"msg":"bound"' in cluster.kubelet.log_of(acting), "the one that leads has bound them")
 
 
 def test_new_weights_reach_all_pods_without_a_new_pod_or_a_restart(cluster: PodCluster, shop: str) -> None:
