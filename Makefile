@@ -82,7 +82,7 @@ test: venv ## all tests, with coverage
 SEEDS ?= 1000
 
 .PHONY: soak
-soak: venv ## the fault simulation of workers (SEEDS=1000, crash points, pairs of them), then 60 deaths on a real control plane; half an hour
+soak: venv ## the fault simulation of workers (SEEDS=1000, crash points, pairs of them), then 58 tests of deaths and outages on a real control plane; half an hour
 	@PYTHONPATH=tests $(BIN)/python -m worker_simulation --seeds $(SEEDS) --keep-going $(ARGS)
 	@PYTHONPATH=tests $(BIN)/python -m worker_simulation.crash_points
 	@STOWPLAN_FAULT_SEEDS=10 $(BIN)/python -m pytest -q --no-cov tests/integration/test_worker_faults.py tests/integration/test_operator_faults.py

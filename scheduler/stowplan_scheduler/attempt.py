@@ -416,7 +416,7 @@ class Attempts:
         )
         pod.clear_rejectors()
         pod.unschedulable_plugins, pod.pending_plugins = failure.plugins, failure.pending
-        newest = scheduler.info_of_key(pod.key)
+        newest = scheduler.pods.by_key.get(pod.key)
         info = pod.info
         if newest is None or newest.pod.spec.node_name:
             scheduler.queue.done(pod.uid)

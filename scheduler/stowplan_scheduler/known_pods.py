@@ -31,7 +31,7 @@ class KnownPods:
         return held is not None and pod.metadata.uid in {"", held.pod.metadata.uid}
 
     def of_uid(self, uid: str) -> Pod | None:
-        """The newest object of a pod."""
+        """The newest object of the pod with this uid."""
         info = self.by_uid.get(uid)
         return None if info is None else info.pod
 
@@ -39,3 +39,7 @@ class KnownPods:
         """The newest object of the pod with this namespace/name."""
         info = self.by_key.get(key)
         return None if info is None else info.pod
+
+    def objects(self) -> list[Pod]:
+        """The newest objects of all pods."""
+        return [info.pod for info in self.by_uid.values()]

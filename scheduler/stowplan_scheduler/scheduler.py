@@ -30,10 +30,7 @@ from stowplan_scheduler.events import (
     TimerFired,
 )
 from stowplan_scheduler.framework.cluster import Cluster, Stores
-from stowplan_scheduler.framework.cluster_event import (
-    ClusterEvent,
-    EventRegistration,
-)
+from stowplan_scheduler.framework.cluster_event import ClusterEvent, EventRegistration
 from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
 from stowplan_scheduler.framework.interface import Plugin
 from stowplan_scheduler.framework.memo import MAX_MEMO_BYTES, Memo
@@ -99,6 +96,7 @@ class Scheduler:
         self.cluster = Cluster(self.stores)
         self.cache = Cache()
         self.pods = KnownPods()
+        """The newest of every pod. Not to be changed."""
         self._third_party = third_party
         self._make_memo: Callable[[], Memo] = lambda: Memo(enabled=memo, max_bytes=max_memo_bytes)
         self._hooks = hooks
@@ -300,22 +298,6 @@ class Scheduler:
         self.observe("queueing_hint_errors_total", 1, plugin=plugin, event=event.label, error=kind)
 
     # ---- look-ups ----------------------------------------------------------------------------
-
-    def pod_of_uid(self, uid: str) -> Pod | None:
-        """The newest object of a pod."""
-        return self.pods.of_uid(uid)
-
-    def known_pods(self) -> list[Pod]:
-        """The newest objects of all pods that have not finished, whatever their scheduler."""
-        return [info.pod for info in self.pods.by_uid.values()]
-
-    def pod_of_key(self, key: str) -> Pod | None:
-        """The newest object of the pod with this namespace/name."""
-        return self.pods.of_key(key)
-
-    def info_of_key(self, key: str) -> PodInfo | None:
-        """The newest PodInfo of the pod with this namespace/name."""
-        return self.pods.by_key.get(key)
 
     def nominated_nodes(self) -> tuple[str, ...]:
         """Names of the nodes that pods are nominated to."""

@@ -27,6 +27,7 @@ from integration.control_plane import (
 )
 from integration.kube_api import KubeApi, sure
 from integration.manifests import simple_pod
+from support.processes import environment
 
 pytestmark = pytest.mark.rig
 
@@ -145,9 +146,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_it_ends_with_whoever_started_it(rig: Path, tmp_path: Path) -> None:
     """Even if that was killed and could not stop it."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", KILLED, str(rig), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     programs = [int(text) for text in done.stdout.split()]
     assert len(programs) == 2

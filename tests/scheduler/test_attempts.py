@@ -37,7 +37,7 @@ class World:
         self.now += MILLISECOND
         self.version += 1
         made = replace(made, metadata=replace(made.metadata, resource_version=str(self.version)))
-        known = self.scheduler.pod_of_key(made.key) is not None
+        known = self.scheduler.pods.of_key(made.key) is not None
         return self.scheduler.receive(ObjectUpdated(made) if known else ObjectAdded(made), self.now)
 
     def cycle(self) -> list[Effect]:
@@ -115,7 +115,7 @@ def test_preemptor_hears_of_its_own_new_nomination_while_its_gate_is_closed() ->
     (patch,) = (effect for effect in effects if isinstance(effect, PatchPodStatus))
     assert patch.nominated_node_name == "n1"
     world.put(replace(waiting, status=replace(waiting.status, nominated_node_name="n1")))
-    info = world.scheduler.info_of_key("default/high")
+    info = world.scheduler.pods.by_key.get("default/high")
     assert info is not None
     assert world.scheduler.queue.place_of(info) is Place.GATED
     assert not world.scheduler.has_work()

@@ -11,21 +11,11 @@ from stowplan_scheduler.config import ConfigurationError, RawArgs, load_configur
 from stowplan_scheduler.effects import AttemptFailed, Bind, Outcome, Result
 from stowplan_scheduler.events import EffectDone, TimerFired
 from stowplan_scheduler.framework.cluster_event import EventRegistration
-from stowplan_scheduler.framework.cycle_state import CycleState
 from stowplan_scheduler.framework.handle import PluginHandle
-from stowplan_scheduler.framework.interface import (
-    BindPlugin,
-    PermitPlugin,
-    PostBindPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    ReservePlugin,
-)
-from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.status import SKIP, SUCCESS, Status
 from stowplan_scheduler.profiles import plugin_traits
 from stowplan_scheduler.queue import Place
 from support.builders import node, pod
+from support.plugin_at_every_point import PluginAtEveryPoint
 
 
 @pytest.fixture(autouse=True)
@@ -33,46 +23,17 @@ def no_calls() -> None:
     CALLS.clear()
 
 
-class BreaksAt(PreEnqueuePlugin, ReservePlugin, PermitPlugin, PreBindPlugin, BindPlugin, PostBindPlugin):
+class BreaksAt(PluginAtEveryPoint):
     """Breaks its contract at one point, `left` times."""
 
     name = "BreaksAt"
     point: ClassVar[str]
     left: ClassVar[int]
 
-    def __init__(self, args: object, handle: PluginHandle) -> None:
-        pass
-
-    def _called(self, point: str) -> None:
+    def called(self, point: str) -> None:
         if point == self.point and self.left:
             type(self).left -= 1
             raise KeyError("a mistake of the author's")
-
-    def pre_enqueue(self, pod: PodInfo) -> Status:
-        self._called("PreEnqueue")
-        return SUCCESS
-
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("Reserve")
-        return SUCCESS
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._called("Unreserve")
-
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, int]:
-        self._called("Permit")
-        return SUCCESS, 0
-
-    def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("PreBind")
-        return SKIP
-
-    def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("Bind")
-        return SKIP
-
-    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._called("PostBind")
 
 
 BREAKS_AT: Classes = {**RECORDERS, "BreaksAt": BreaksAt}
@@ -84,7 +45,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, point: str, failures: list[Excepti
     monkeypatch.setattr(BreaksAt, "point", point, raising=False)
     monkeypatch.setattr(BreaksAt, "left", 1, raising=False)
     first = {"enabled": [{"name": "BreaksAt"}]}
-    raw = configured(BREAKS_AT, "First", "BreaksAt", "Third", bind=first)
+    raw = configured("First", "BreaksAt", "Third", bind=first)
     return World(BREAKS_AT, [node("n").build()], raw, on_plugin_failure=None if failures is None else failures.append)
 
 
@@ -186,7 +147,7 @@ class Unmakeable(BreaksAt):
 def test_a_plugin_that_cannot_be_made_is_a_mistake_of_the_configuration(where: str) -> None:
     """One that is taken while a scheduler runs leaves the one before running."""
     classes: Classes = {"BreaksAt": Unmakeable}
-    raw = configured(classes, "BreaksAt")
+    raw = configured("BreaksAt")
     world = World(classes, [node("n").build()], raw)
     raw["profiles"][0]["pluginConfig"] = [{"name": "BreaksAt", "args": {"broken": where}}]
     bad = load_configuration(raw, extra_plugins=plugin_traits(classes))

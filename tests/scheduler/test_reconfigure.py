@@ -253,7 +253,7 @@ def test_whatever_happens_every_pod_is_where_it_belongs(steps: list[tuple[int, i
         scheduler.queue.check_invariants()
         for key, made in known.items():
             is_waiting = world.place_of(key) is not None
-            info = scheduler.info_of_key(key)
+            info = scheduler.pods.by_key.get(key)
             assert info is not None
             has_profile = made.spec.scheduler_name in scheduler.profiles
             is_placed = bool(made.spec.node_name) or scheduler.cache.is_assumed_pod(info)

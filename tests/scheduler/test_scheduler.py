@@ -70,7 +70,7 @@ class World:
         return only(self.cycle(), Bind)
 
     def place_of(self, key: str) -> Place | None:
-        info = self.scheduler.info_of_key(key)
+        info = self.scheduler.pods.by_key.get(key)
         return None if info is None else self.scheduler.queue.place_of(info)
 
 
@@ -243,7 +243,7 @@ def test_a_late_deletion_does_not_touch_the_pod_made_anew() -> None:
     world.delete(first)
     world.add(second)
     world.delete(first)
-    assert world.scheduler.pod_of_key("default/p") == second
+    assert world.scheduler.pods.of_key("default/p") == second
     assert world.scheduler.cache.pod_count == 1
     world.delete(second)
     assert world.scheduler.cache.pod_count == 0

@@ -117,7 +117,7 @@ def test_a_node_that_becomes_open_wakes_the_pod_that_the_example_rejected(exampl
     """The example's own queueing hint decides; a label of another team does not help."""
     world = example_world(example)
     world.place(pod("b").node_selector(hostname="cheap"))
-    info = world.scheduler.info_of_key("default/b")
+    info = world.scheduler.pods.by_key.get("default/b")
     assert info is not None
     for team, place in (("blue", Place.UNSCHEDULABLE), ("", Place.BACKOFF)):
         made = node("cheap").label("example.com/team", team) if team else node("cheap")
@@ -128,7 +128,7 @@ def test_a_node_that_becomes_open_wakes_the_pod_that_the_example_rejected(exampl
 @pytest.mark.parametrize("args", [{"price": 3}, {"missing": -1}, {"missing": "1"}, {"label": 5}, [1]])
 def test_the_example_refuses_args_that_it_does_not_know(example: Classes, args: Any) -> None:
     """What an author should do with args: say which plugin they belong to, and what is allowed."""
-    raw = configured(example, *example)
+    raw = configured(*example)
     raw["profiles"][0]["pluginConfig"] = [{"name": "CheapestNode", "args": args}]
     with pytest.raises(ValueError, match="CheapestNode: "):
         World(example, [], raw)
@@ -137,7 +137,7 @@ def test_the_example_refuses_args_that_it_does_not_know(example: Classes, args: 
 def test_a_name_that_nobody_registered_is_a_configuration_error(example: Classes) -> None:
     """Also one that differs in a letter."""
     with pytest.raises(ConfigurationError, match="CheapestNodes"):
-        World(example, [], configured(example, "CheapestNodes"))
+        World(example, [], configured("CheapestNodes"))
 
 
 # ---- filters and scores ------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_an_error_counts_only_if_no_earlier_plugin_rejects_the_node(
     assert tainted.place(pod("a")) == "good"
     plain = World({rule.name: rule}, [node("good").build(), node("bad").build()])
     assert plain.place(pod("a")) == f'running "{rule.name}" filter plugin: out of order'
-    pending = plain.scheduler.info_of_key("default/a")
+    pending = plain.scheduler.pods.by_key.get("default/a")
     assert pending is not None
     assert plain.scheduler.queue.place_of(pending) is Place.BACKOFF
 
@@ -204,7 +204,7 @@ def test_an_error_counts_only_if_the_node_is_visited(monkeypatch: pytest.MonkeyP
     nodes = [node(f"n{i:03}").build() for i in range(120)]
     for broken, outcome in (("n101", "n000"), ("n100", "out of order"), ("n050", "out of order")):
         monkeypatch.setattr(rule, "verdicts", {broken: (Code.ERROR, "out of order")})
-        raw = {**configured({}, rule.name), "percentageOfNodesToScore": 10}
+        raw = {**configured(rule.name), "percentageOfNodesToScore": 10}
         assert World({rule.name: rule}, nodes, raw).place(pod("a")).endswith(outcome)
 
 
@@ -296,7 +296,7 @@ def test_an_error_in_reserve_is_no_rejection(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(SecondRecorder, "reserves", error("disk on fire"))
     world = World(RECORDERS, [node("n").build()])
     assert world.place(pod("p")) == 'running Reserve plugin "Second": disk on fire'
-    info = world.scheduler.info_of_key("default/p")
+    info = world.scheduler.pods.by_key.get("default/p")
     assert info is not None
     assert world.scheduler.queue.place_of(info) is Place.BACKOFF
 

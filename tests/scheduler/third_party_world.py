@@ -29,7 +29,7 @@ SECOND = 1_000_000_000
 Classes = Mapping[str, type[Plugin]]
 
 
-def configured(classes: Classes, *plugins: str, percentage: int = 0, **points: Any) -> dict[str, Any]:
+def configured(*plugins: str, **points: Any) -> dict[str, Any]:
     """A configuration with these plugins at every point, in this order."""
     enabled = [{"name": name} for name in plugins]
     profile = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": enabled}, **points}}
@@ -44,7 +44,7 @@ class World:
     """A scheduler with plugins of others."""
 
     def __init__(self, classes: Classes, nodes: list[Node], configuration: Any = None, **options: Any) -> None:
-        raw = configured(classes, *classes) if configuration is None else configuration
+        raw = configured(*classes) if configuration is None else configuration
         config = load_configuration(raw, extra_plugins=plugin_traits(classes))
         self.scheduler = Scheduler(config, First(), third_party=classes, **options)
         self.now = 0

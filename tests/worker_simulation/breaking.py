@@ -13,25 +13,18 @@ import numpy as np
 from stowplan_scheduler.cache.node_view import NodeView
 from stowplan_scheduler.framework.cluster import Cluster
 from stowplan_scheduler.framework.cluster_event import Action, ClusterEvent, EventRegistration, Hint, Resource
-from stowplan_scheduler.framework.cycle_state import CycleState
-from stowplan_scheduler.framework.handle import PluginFactory, PluginHandle
+from stowplan_scheduler.framework.handle import PluginFactory
 from stowplan_scheduler.framework.interface import (
-    BindPlugin,
     FilterPlugin,
     Inputs,
-    PermitPlugin,
-    PostBindPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
     PreFilterResult,
     PreScoreResult,
     ReasonIds,
-    ReservePlugin,
     ScorePlugin,
     Scores,
 )
 from stowplan_scheduler.framework.pod_info import PodInfo
-from stowplan_scheduler.framework.status import SKIP, SUCCESS, Status
+from support.plugin_at_every_point import PluginAtEveryPoint
 
 from .plan import Fault, Plan
 
@@ -52,16 +45,7 @@ class MistakeError(Exception):
     """What the plugin raises, so that nothing else is taken for it."""
 
 
-class Breaking(
-    PreEnqueuePlugin,
-    FilterPlugin,
-    ScorePlugin,
-    ReservePlugin,
-    PermitPlugin,
-    PreBindPlugin,
-    BindPlugin,
-    PostBindPlugin,
-):
+class Breaking(PluginAtEveryPoint, FilterPlugin, ScorePlugin):
     """Every point but QueueSort and PostFilter."""
 
     name = NAME
@@ -71,11 +55,7 @@ class Breaking(
     plan: ClassVar[Plan]
     """Of the run by whose dice it breaks."""
 
-    def __init__(self, args: object, handle: PluginHandle) -> None:
-        """There is nothing to configure."""
-        super().__init__()
-
-    def _called(self, point: str) -> None:
+    def called(self, point: str) -> None:
         """Raise, now and then."""
         if self._breaks(point):
             raise MistakeError(point)
@@ -92,25 +72,21 @@ class Breaking(
         return (EventRegistration(ClusterEvent(Resource.POD, Action.ALL), self._hint),)
 
     def _hint(self, pod: PodInfo, old: object, new: object) -> Hint:
-        self._called("a hint")
+        self.called("a hint")
         return Hint.QUEUE
-
-    def pre_enqueue(self, pod: PodInfo) -> Status:
-        self._called("PreEnqueue")
-        return SUCCESS
 
     # ---- the attempt -------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult:
-        self._called("PreFilter")
+        self.called("PreFilter")
         return PreFilterResult()
 
     def filter(self, state: object, view: NodeView) -> ReasonIds:
-        self._called("Filter")
+        self.called("Filter")
         return np.zeros(view.size, np.int16)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster, feasible: NodeView) -> PreScoreResult:
-        self._called("PreScore")
+        self.called("PreScore")
         return PreScoreResult()
 
     def score(self, state: object, view: NodeView) -> Scores:
@@ -120,30 +96,6 @@ class Breaking(
                 raise MistakeError("Score")
             return np.full(view.size, nonsense)
         return np.zeros(view.size, np.int64)
-
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("Reserve")
-        return SUCCESS
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._called("Unreserve")
-
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, int]:
-        self._called("Permit")
-        return SUCCESS, 0
-
-    # ---- the bind ----------------------------------------------------------------------------
-
-    def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("PreBind")
-        return SKIP
-
-    def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        self._called("Bind")
-        return SKIP
-
-    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        self._called("PostBind")
 
 
 def registered(plan: Plan) -> dict[str, PluginFactory]:

@@ -307,7 +307,7 @@ class Checks:
             if uid in machine._ahead:
                 # A read showed more than this view: the pod has a node, or has ended there already.
                 continue
-            info = scheduler.info_of_key(key)
+            info = scheduler.pods.by_key.get(key)
             if info is None or info.uid != uid:
                 raise Violation("I3", f"{process.name} does not know of the pod", key)
             place = scheduler.queue.place_of(info)

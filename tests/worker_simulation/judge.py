@@ -112,7 +112,7 @@ def _known(process: Process, uid: str) -> list[Pod]:
         held = process.view.get(key)
         if held is None or held.metadata.uid != assumed or assumed == uid:
             continue
-        read = process.machine.scheduler.pod_of_uid(assumed)
+        read = process.machine.scheduler.pods.of_uid(assumed)
         if assumed in process.machine._ahead and read is not None:
             # Taken in as a read showed it, which is more than that it has a node: it may have started, for example.
             known[key] = read

@@ -145,7 +145,7 @@ class Placement:
 
     def _asked(self, pod: Pod) -> tuple[int, int]:
         """Milli cores and bytes."""
-        info = self.scheduler.info_of_key(pod.key)
+        info = self.scheduler.pods.by_key.get(pod.key)
         fit = fit_request(pod) if info is None else info.shape.fit
         return fit.milli_cpu, fit.memory
 
@@ -309,7 +309,7 @@ class Placement:
             return self._reasons[pod.key]
         if pod.is_terminating:
             return "the pod is being deleted"
-        profile, info = self._profile_of(pod), self.scheduler.info_of_key(pod.key)
+        profile, info = self._profile_of(pod), self.scheduler.pods.by_key.get(pod.key)
         if profile is None:
             return f"no profile has the schedulerName {pod.spec.scheduler_name}"
         if info is not None:

@@ -56,7 +56,7 @@ class Interpreter:
         self._observe = on_observe
         self._request_id = 0
         self._out: list[Request] = []
-        self.bindings = Bindings(limit, self._next_id, self._send, scheduler.pod_of_uid)
+        self.bindings = Bindings(limit, self._next_id, self._send, scheduler.pods.of_uid)
         self.writes = PodWrites(limit, self._next_id, self._send)
         self.leading = False
         self.epoch = 0
@@ -179,7 +179,7 @@ class Interpreter:
 
     def _patch(self, effect: PatchPodStatus, now: int) -> None:
         """Nothing is said on a pod that is bound or gone: PodScheduled=False would stay there."""
-        newest = self._scheduler.pod_of_uid(effect.pod.metadata.uid)
+        newest = self._scheduler.pods.of_uid(effect.pod.metadata.uid)
         if newest is None or newest.spec.node_name or newest.metadata.uid in self.bindings:
             return
         if self.leading:
@@ -200,7 +200,7 @@ class Interpreter:
         if cancelled is not None:
             self.finished(cancelled, now)
             return Outcome(in_memory=True)
-        newest = self._scheduler.pod_of_uid(uid)
+        newest = self._scheduler.pods.of_uid(uid)
         if newest is None:
             return Outcome(missing=True)
         self.writes.evict(effect, newest)
@@ -273,13 +273,15 @@ class Interpreter:
             return
         assert isinstance(request, BindPod | ReadPod | PatchPod | DeletePod)
         scheduler = self._scheduler
-        known = scheduler.pod_of_key(request.key) if isinstance(request, ReadPod) else scheduler.pod_of_uid(request.uid)
+        known = (
+            scheduler.pods.of_key(request.key) if isinstance(request, ReadPod) else scheduler.pods.of_uid(request.uid)
+        )
         if known is not None:
             self._story.asked(request, known, now, self.told_epoch)
 
     def _is_wanted(self, effect: DeleteVictim) -> bool:
         """Whether the preemptor still waits."""
-        newest = self._scheduler.pod_of_uid(effect.preemptor.metadata.uid)
+        newest = self._scheduler.pods.of_uid(effect.preemptor.metadata.uid)
         return newest is not None and not newest.spec.node_name
 
     def _is_node(self, name: str) -> bool:
@@ -289,6 +291,6 @@ class Interpreter:
 
 def place_of(scheduler: Scheduler, pod: Pod) -> str:
     """Where a pod waits, by the names of the queue's places; "" if nowhere."""
-    info = scheduler.info_of_key(pod.key)
+    info = scheduler.pods.by_key.get(pod.key)
     place = None if info is None else scheduler.queue.place_of(info)
     return "" if place is None else place.value

@@ -376,7 +376,7 @@ class Worker:
         """Of a large cluster that is a million lines: they are made beside the loop. A follower has none."""
         if not self._machine.leading:
             return b""
-        return await asyncio.to_thread(pod_resources, self._machine.scheduler.known_pods())
+        return await asyncio.to_thread(pod_resources, self._machine.scheduler.pods.objects())
 
     def _write_ready_file(self, port: int) -> None:
         path = self._options.ready_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from stowplan_autoscaling.report.runs import shown_seed
 from stowplan_autoscaling.report.timeline import WORKLOADS
 from stowplan_autoscaling.results import report_bytes
 from support.comparisons import write_comparison
+from support.processes import environment
 from support.run_folders import Plan
 
 from .conftest import HOSTILE, Written
@@ -159,8 +159,9 @@ def test_the_same_comparison_gives_the_same_bytes(shop: Written, tmp_path: Path)
     """In another process, with other hashes, and after other figures."""
     (shop.folder / "comparison.json").write_bytes(report_bytes(shop.comparison))
     again = tmp_path / "again.html"
-    environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", AGAIN, str(shop.folder), str(again)], check=True, env=environment)
+    subprocess.run(
+        [sys.executable, "-c", AGAIN, str(shop.folder), str(again)], check=True, env=environment(PYTHONHASHSEED="12345")
+    )
     assert again.read_bytes() == shop.page.read_bytes()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,23 +15,23 @@ from click.testing import CliRunner
 from stowplan_operator.cli import cli
 from stowplan_operator.cli.application import Application, BadInput, CommandSource, Failure
 from stowplan_scheduler import __version__
+from support.processes import CLI, environment, python_piped
 
 HEAVY = ("ijson", "msgspec", "numpy", "pydantic", "rich", "yaml")
 
 
 def stowplan(
-    *arguments: str, stdout: Any = subprocess.PIPE, text: bool = True, **environment: str
+    *arguments: str, stdout: Any = subprocess.PIPE, text: bool = True, **variables: str
 ) -> subprocess.CompletedProcess[Any]:
     """The command in a process of its own."""
-    code = "from stowplan_operator.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-c", CLI, *arguments],
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=text,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        env=environment(**variables),
     )
 
 
@@ -50,7 +49,7 @@ def test_nothing_heavy_is_imported_before_a_command_runs(arguments: list[str]) -
         text=True,
         timeout=60,
         check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=environment(),
     )
     assert json.loads(done.stderr.splitlines()[-1]) == []
 
@@ -155,15 +154,8 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(tmp_path: Path) -> None
     rows = "".join(f"n{i},4000,16384,0,\n" for i in range(2000))
     (tmp_path / "nodes.csv").write_text(f"sn,cpu_milli,memory_mib,gpu,model\n{rows}")
     (tmp_path / "pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1024,0,0\n")
-    code = "from stowplan_operator.cli import main; main()"
     arguments = ["simulate", str(tmp_path / "nodes.csv"), str(tmp_path / "pods.csv"), "--explain", "p", "-o", "json"]
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
+    with python_piped(CLI, *arguments) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "{\n"
@@ -190,14 +182,7 @@ app.get_command = lambda ctx, name: talk
 sys.stdin.readline()
 app.main(["talk"])
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
+    with python_piped(code, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None
@@ -224,7 +209,7 @@ def test_a_closed_standard_input_is_told_in_one_line(arguments: tuple[str, ...])
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=environment(),
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "stowplan: error: standard input is closed\n"
@@ -267,7 +252,7 @@ def test_closed_streams_are_told_in_one_line(closed: str, arguments: str, code: 
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=environment(),
     )
     assert (done.returncode, done.stderr) == (code, f"stowplan: error: {line}\n")
 

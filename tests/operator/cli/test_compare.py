@@ -26,6 +26,7 @@ from stowplan_operator.cli import cli
 from stowplan_operator.cli.compare_progress import compare_progress
 from stowplan_operator.cli.compare_tables import print_comparison
 from support.experiments import contents, endless, written
+from support.processes import CLI, python_piped
 from support.simulations import write
 
 
@@ -95,14 +96,7 @@ def test_limits_can_fail_a_pipeline(tmp_path: Path) -> None:
     assert "No candidate keeps all limits: today has nodes, peak 2 (limit 1)." in result.stdout
     assert invoke(*arguments, "--require-limits").exit_code == 3
     # Nor is it lost on a reader that has seen enough, as in `| head -1`.
-    code = "from stowplan_operator.cli import main; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "compare", *arguments, "--require-limits", "-q"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
+    with python_piped(CLI, "compare", *arguments, "--require-limits", "-q") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

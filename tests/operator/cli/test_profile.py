@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from stowplan_operator.cli import cli
 from stowplan_operator.resources import profile_hash, read_profile
+from support.processes import environment
 from support.profiles import profile, profile_object
 
 CONFIGURATION: dict[str, Any] = {
@@ -492,7 +492,7 @@ def test_a_table_shows_of_plugins_what_only_one_side_has(tmp_path: Path) -> None
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "300"},
+        env=environment(COLUMNS="300"),
     )
     assert result.returncode == 1
     rows = [line.split() for line in result.stdout.splitlines()]
@@ -539,6 +539,6 @@ def test_help_imports_nothing_heavy() -> None:
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=environment(),
     )
     assert done.stderr == "[]\n"

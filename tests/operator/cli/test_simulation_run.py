@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from stowplan_operator.cli.console import console_of
 from stowplan_operator.cli.run_progress import progress_text
 from stowplan_operator.cli.run_tables import print_run, sparkline
 from support import run_engine
+from support.processes import environment
 from support.simulations import small, write
 
 
@@ -423,7 +423,6 @@ def test_a_signal_ends_the_run_and_leaves_what_is_finished(number: signal.Signal
     path = write(tmp_path, small())
     script = tmp_path / "slow.py"
     script.write_text(SLOW)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [
         sys.executable,
         str(script),
@@ -436,7 +435,7 @@ def test_a_signal_ends_the_run_and_leaves_what_is_finished(number: signal.Signal
         "24h",
     ]
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "running\n"

@@ -244,7 +244,7 @@ def test_a_pod_that_has_even_ended_elsewhere_when_it_is_read_is_not_heard_of_aga
     assert of(PatchPod, desk.answer(read_back(desk, bind, 409), 200, pod=ended)) == []
     desk.see(waiting())
     assert desk.settle(60 * SECOND) == []
-    assert desk.machine.scheduler.pod_of_key("default/p1") is None
+    assert desk.machine.scheduler.pods.of_key("default/p1") is None
     desk.lose(waiting())
     desk.see(waiting(uid="second"))
     assert the(BindPod, desk.settle(120 * SECOND)).uid == "second"
