@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoscaling.cosim.scenes import deployment, play, scene, steps, visits
-from stowplan_autoscaling.results import AttemptRecord, WorkloadSample
+from stowplan_autoscaling.results import AttemptRecord, ServiceSample, WorkloadSample
 
 WEB = "Deployment shop/web"
 
@@ -31,6 +31,18 @@ def test_what_a_limit_refuses_is_throttled_and_makes_requests_late(tmp_path: Pat
     (objective,) = played.report.objectives
     assert not objective.met
     assert objective.missed_seconds == pytest.approx(599, abs=5)
+
+
+@pytest.mark.parametrize(("latencies", "within"), [(("1s", "30s"), 0.0), (("30s", "1s"), 1.0), ((), 1.0)])
+def test_a_sample_judges_by_the_first_objective_of_its_demand(
+    tmp_path: Path, latencies: tuple[str, ...], within: float
+) -> None:
+    """Every request takes three seconds, nearly all of them in the queue; without an objective none is too slow."""
+    web = deployment(resources={"requests": {"cpu": "250m"}, "limits": {"cpu": "500m"}})
+    demand = visits(steps(("0s", 100)), timeout="2s")
+    slo = [{"name": f"in-{latency}", "demand": "visits", "latency": latency} for latency in latencies]
+    played = play(tmp_path, scene(web, demand=[demand], slo=slo, duration="2m"))
+    assert played.rows(ServiceSample)[-1].within == pytest.approx(within)
 
 
 def test_a_leak_is_killed_at_its_limit_and_starts_again_after_the_back_off(tmp_path: Path) -> None:

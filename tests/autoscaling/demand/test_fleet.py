@@ -129,3 +129,13 @@ def test_series_read_together_are_what_they_are_alone() -> None:
         assert lines.at(numbers, times).tolist() == values.tolist()
         assert slopes.tolist() == [each.slope(time) for each in series]
         assert ends.tolist() == [each.next_change(time) for each in series]
+
+
+def test_the_next_change_is_that_of_the_load_that_changes_first() -> None:
+    """At 20 and 35 s the one, at 5 and 65 s the other, which comes later; at the moment of a change it is the next."""
+    fleet = Fleet()
+    Service(MODELS[0], steps([(0, 50), (20, 400), (35, 0)]), fleet=fleet)
+    assert fleet.next_change(0) == 20
+    Service(MODELS[0], ramp([(5, 20), (65, 300)]), fleet=fleet)
+    found = [fleet.next_change(now) for now in (1, 5, 19, 20, 35, 65)]
+    assert found == [5, 20, 20, 35, 65, np.inf]

@@ -20,6 +20,14 @@ def test_the_mean_of_a_level_is_weighted_by_time() -> None:
     assert held.level(40) == Level(minimum=2, mean=6.5, maximum=8, final=8)
 
 
+def test_a_level_remembers_what_was_above_and_below_its_end() -> None:
+    """5, 9, 1 and 4 for a second each."""
+    held = Held()
+    for second, value in enumerate((5, 9, 1, 4)):
+        held.set(second, value)
+    assert held.level(4) == Level(minimum=1, mean=4.75, maximum=9, final=4)
+
+
 def test_a_level_counts_from_its_first_value() -> None:
     """A workload that comes after an hour has not been at zero before."""
     held = Held()
